@@ -12,7 +12,8 @@ void reply_done(struct client *client, const char *tag);
 /* Sends and logs an ErrorResponse of severity ERROR; the arguments are those of the
  * error's text. */
 void reply_error(struct client *client, enum error_id id, ...);
-/* The same for a text without arguments, with a DETAIL, which is not logged. */
+/* Sends and logs the error of a text without arguments.  Its DETAIL is sent, but not
+ * logged. */
 void reply_error_detail(struct client *client, enum error_id id, const char *detail);
 /* Sends the error for a query that is no command; it quotes the whole query. */
 void reply_invalid(struct client *client, const char *query);

@@ -23,9 +23,9 @@ struct buf {
 
 /* Makes an empty buffer without allocating anything.  A max of 0 means SIZE_MAX/2. */
 void buf_init(struct buf *b, size_t max);
-/* The same; the first bytes go to `room`, of `cap` bytes, which the caller owns and
- * which must be there as long as the buffer is in use.  Only a longer content is
- * allocated. */
+/* Makes an empty buffer whose first bytes go to `room`, of `cap` bytes, which the
+ * caller owns and which must be there as long as the buffer is in use.  Only a longer
+ * content is allocated. */
 void buf_init_in(struct buf *b, size_t max, uint8_t *room, size_t cap);
 /* frees the bytes; the buffer is empty and can be used again */
 void buf_done(struct buf *b);

@@ -35,7 +35,7 @@ void *map_del(struct map *m, const void *key, size_t key_len);
  * which may be long, is not hashed again. */
 void map_del_made(struct map *m, uint32_t hash, const void *value);
 
-/* The same for keys that are C strings. */
+/* map_get, map_put and map_del for keys that are C strings. */
 void *map_get_str(const struct map *m, const char *key);
 void *map_put_str(struct map *m, const char *key, void *value);
 void *map_del_str(struct map *m, const char *key);

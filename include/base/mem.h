@@ -32,7 +32,7 @@ void *mem_try_resize(void *p, size_t size);
 
 /* Overwrites a secret in a way that the compiler cannot optimize away. */
 void mem_wipe(void *p, size_t len);
-/* The same for a text, also one that only its owner may change; NULL: none. */
+/* Overwrites a secret text, even through a pointer to const.  NULL: does nothing. */
 void mem_wipe_text(const char *text);
 /* Compares in constant time, so that the duration does not reveal where the two
  * differ.  Returns 1 when they are equal. */
@@ -76,7 +76,7 @@ struct slab *slab_new(struct mem *m, const char *name, size_t size);
 void slab_free(struct slab **s);
 /* Returns zeroed memory. */
 void *slab_get(struct slab *s) __attribute__((returns_nonnull));
-/* The same, but the memory may hold anything. */
+/* As slab_get, but the memory may hold anything. */
 void *slab_take(struct slab *s) __attribute__((returns_nonnull));
 void slab_put(struct slab *s, void *object);
 /* Bytes of all objects, both in use and on the free list. */

@@ -34,10 +34,10 @@ char *text_append_hex(char *at, const char *end, uint64_t n);
  * or %%. */
 char *text_vprint(char *at, const char *end, const char *fmt, va_list ap)
     __attribute__((format(printf, 3, 0)));
-/* The same, with what is inserted in such a form that it stays on its line and does
- * nothing to a terminal: \n, \r, \t and \x1b stand for control characters, \u0085 for
- * the characters of UTF-8 that some readers take for one.  In a format that has other
- * conversions, everything from the first of these on is escaped, and cut at 2 KB. */
+/* Appends s in such a form that it stays on its line and does nothing to a terminal:
+ * \n, \r, \t and \x1b stand for control characters, \u0085 for the characters of UTF-8
+ * that some readers take for one.  In a format that has other conversions, everything
+ * from the first of these on is escaped, and cut at 2 KB. */
 char *text_append_escaped(char *at, const char *end, const char *s);
 char *text_vprint_escaped(char *at, const char *end, const char *fmt, va_list ap)
     __attribute__((format(printf, 3, 0)));
@@ -64,7 +64,8 @@ bool text_list_next(const char **at, const char **item, size_t *len);
 /* Appends the value as an SQL literal, such as 'it''s'.  A value with a backslash
  * becomes E'..' with doubled backslashes. */
 void text_put_literal(struct buf *b, const char *value);
-/* The same in ASCII alone: other bytes become \xHH within E'..'. */
+/* Appends the value as an SQL literal in ASCII: other bytes become \xHH within E'..'.
+ */
 void text_put_ascii_literal(struct buf *b, const char *value);
 
 /* The tokenizer cuts a text into words and single characters by a set of rules.  It
@@ -110,8 +111,8 @@ const char *tokenizer_text(struct tokenizer *t);
  * mem_free.  On failure returns NULL and fills err with the text of strerror. */
 struct err;
 char *text_read_file(const char *path, size_t *len, struct err *err);
-/* The same on a helper thread, and wiping and freeing such a text.  throttle may be
- * NULL. */
+/* text_read_file for a helper thread, which the throttle (NULL: none) slows down, and
+ * the wiping and freeing of such a text. */
 struct throttle;
 char *text_read_slowly(
     const char *path, struct throttle *throttle, size_t *len, struct err *err);

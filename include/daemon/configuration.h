@@ -48,7 +48,8 @@ int configuration_load(struct configuration *c, const char *path,
 /* The last line of the log of a start that was refused: "cannot load config file" or
  * "TLS setup failed". */
 const char *configuration_failure(const struct configuration *c);
-/* The same for all files but the ini file; c->config has been loaded already. */
+/* Loads all files but the ini file: c->config has been loaded already.  Returns what
+ * configuration_load does. */
 int configuration_load_named(struct configuration *c,
     const struct configuration *running, enum strictness strictness);
 /* Makes the snapshot in force with its certificates loaded again. Returns 1 if their

@@ -35,15 +35,16 @@ void roll_add(struct roll *roll, struct client *client);
 /* The next client that still exists; each is returned once.  NULL: there are no more.
  */
 struct client *roll_next(struct roll *roll);
-/* The same, or NULL and what was kept of the next one, which the roll still owns.  NULL
- * for both: there are no more. */
+/* As roll_next; for a client that has gone and of which something was kept, returns
+ * NULL and sets *kept to that, which the roll still owns.  NULL for both: there are no
+ * more. */
 struct client *roll_next_or_kept(struct roll *roll, const void **kept);
 /* Frees the roll's memory and removes it from the site's list. */
 void roll_end(struct roll *roll, struct site *site);
 
 /* Removes a client that is about to be freed from every roll of the site. */
 void roll_strike(struct site *site, const struct client *client);
-/* The same for one that goes to another site and is whole yet: rolls may keep something
+/* Removes a client that goes to another site and is whole yet: rolls may keep something
  * of it. */
 void roll_leave(struct site *site, const struct client *client);
 /* The site ends before some of its rolls: takes them out of its list. */

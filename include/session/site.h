@@ -64,7 +64,7 @@ struct service {
 	const char *name;
 	/* Whether this user may use the service; sets what the service needs to know of
 	 * the user.  Called after the password exchange.  NULL: everybody may. */
-	bool (*may_login)(struct client *client);
+	bool (*admit)(struct client *client);
 	/* The login is complete: takes over the connection and greets the client.
 	 * AuthenticationOk has been sent, ReadyForQuery has not. */
 	void (*adopt)(struct client *client);

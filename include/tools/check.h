@@ -14,8 +14,8 @@
  * problems.  Changes nothing; but a process of root becomes the account that the pooler
  * is to run as. */
 unsigned check_config(FILE *out, const struct options *options);
-/* The same.  Leaves what could be read in *loaded, which the caller has passed to
- * configuration_init. */
+/* As check_config, but leaves what could be read in *loaded, which the caller has
+ * passed to configuration_init. */
 unsigned check_loaded(
     FILE *out, const struct options *options, struct configuration *loaded);
 

@@ -29,12 +29,6 @@ static const struct token_rules line_rules = {
     .comment = "",
 };
 
-static bool is_bare_word(const char *text)
-{
-	return text[strspn(text, "0123456789_ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				 "abcdefghijklmnopqrstuvwxyz")] == '\0';
-}
-
 /* Reads one token.  -1: no form has such a token. */
 static int piece_take(struct piece *piece, struct tokenizer *t, const char *before)
 {
@@ -44,7 +38,9 @@ static int piece_take(struct piece *piece, struct tokenizer *t, const char *befo
 	piece->quote = t->kind == TOKEN_QUOTED ? *t->start : '\0';
 	piece->has_gap = t->start > before;
 	piece->raw_len = (size_t)(t->at - t->start);
-	piece->is_plain = t->kind == TOKEN_WORD && is_bare_word(text);
+	piece->is_plain = t->kind == TOKEN_WORD &&
+			  text[strspn(text, "0123456789_ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+					    "abcdefghijklmnopqrstuvwxyz")] == '\0';
 	if (t->kind == TOKEN_BAD)
 		return -1;
 	if (piece->raw_len <= COMMAND_VALUE_MAX)

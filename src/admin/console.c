@@ -30,24 +30,18 @@ struct console {
 
 /* ---- commands ---- */
 
-static void count_first_command(struct client *client)
-{
-	struct pool *pool = client->request.ask.pool;
-
-	if (client->console->has_commanded)
-		return;
-	client->console->has_commanded = true;
-	pool->stats.query_count++;
-	pool->stats.xact_count++;
-}
-
 static void run_query(struct client *client, const char *query)
 {
 	struct command command;
 	struct order order = {client, query, &command, &client->console->ticket,
 	    &client->console->slices};
 
-	count_first_command(client);
+	struct pool *pool = client->request.ask.pool;
+	if (!client->console->has_commanded) {
+		client->console->has_commanded = true;
+		pool->stats.query_count++;
+		pool->stats.xact_count++;
+	}
 	command_parse(query, &command);
 	if (command.form == COMMAND_TOO_LONG) {
 		reply_error(client, ERROR_BAD_ARGUMENTS);
@@ -166,26 +160,21 @@ static void console_ended(struct conn *conn, const struct err *err)
 	conn_doom(conn, "client unexpected eof");
 }
 
-/* The last console closes: ends a SUSPEND, because nobody is left to give RESUME. */
-static void resume_without_console(const struct client *client)
-{
-	struct site *site = client->conn.site;
-	const struct pool *pool = client->request.ask.pool;
-
-	if (!site->catalog->suspended || site->shutdown != SHUTDOWN_NONE ||
-	    pool->clients.count > 1)
-		return;
-	log_put(site->log, LEVEL_LOG | KIND_CONSOLE, NULL,
-	    "admin disappeared when suspended, doing RESUME");
-	site->verbs->resume(site);
-}
-
 static void console_closed(struct conn *conn, const char *reason)
 {
 	struct client *client = conn_client(conn);
 
 	(void)reason;
-	resume_without_console(client);
+	/* the last console closes: ends a SUSPEND, because nobody is left to give
+	 * RESUME */
+	struct site *site = client->conn.site;
+	const struct pool *pool = client->request.ask.pool;
+	if (site->catalog->suspended && site->shutdown == SHUTDOWN_NONE &&
+	    pool->clients.count <= 1) {
+		log_put(site->log, LEVEL_LOG | KIND_CONSOLE, NULL,
+		    "admin disappeared when suspended, doing RESUME");
+		site->verbs->resume(site);
+	}
 	wait_drop(client);
 	show_stream_drop(&client->console->slices);
 	mem_free(client->console);
@@ -205,39 +194,33 @@ static const struct conn_ops console_ops = {
 
 /* ---- the service ---- */
 
-static void put_parameters(struct buf *out, const struct client *client)
-{
-	const struct vars_schema *schema = client->conn.site->vars;
-	char version[64];
-
-	snprintf(version, sizeof(version), "%s/bouncer", client->conn.site->version);
-	codec_put_parameter_status(out, "server_version", version);
-	codec_put_parameter_status(out, "client_encoding", "UTF8");
-	codec_put_parameter_status(out, "server_encoding", "UTF8");
-	codec_put_parameter_status(out, "DateStyle", "ISO");
-	codec_put_parameter_status(out, "TimeZone", "GMT");
-	codec_put_parameter_status(out, "standard_conforming_strings", "on");
-	codec_put_parameter_status(out, "is_superuser", "on");
-	for (size_t i = 0; i < vars_schema_count(schema); i++) {
-		const char *value = vars_get(&client->vars, i);
-		if (value)
-			codec_put_parameter_status(
-			    out, vars_schema_name(schema, i), value);
-	}
-}
-
 static void console_adopt(struct client *client)
 {
 	const char *greeting = site_settings(client->conn.site)->login_notify_message;
 	const uint8_t *key;
 	size_t key_len;
 	struct buf out;
+	char version[64];
 
 	client->console = mem_zero(sizeof(*client->console));
 	conn_hand_on(&client->conn, &console_ops);
 	client->request.ask.is_logged_in = true;
 	buf_init(&out, 0);
-	put_parameters(&out, client);
+	const struct vars_schema *schema = client->conn.site->vars;
+	snprintf(version, sizeof(version), "%s/bouncer", client->conn.site->version);
+	codec_put_parameter_status(&out, "server_version", version);
+	codec_put_parameter_status(&out, "client_encoding", "UTF8");
+	codec_put_parameter_status(&out, "server_encoding", "UTF8");
+	codec_put_parameter_status(&out, "DateStyle", "ISO");
+	codec_put_parameter_status(&out, "TimeZone", "GMT");
+	codec_put_parameter_status(&out, "standard_conforming_strings", "on");
+	codec_put_parameter_status(&out, "is_superuser", "on");
+	for (size_t i = 0; i < vars_schema_count(schema); i++) {
+		const char *value = vars_get(&client->vars, i);
+		if (value)
+			codec_put_parameter_status(
+			    &out, vars_schema_name(schema, i), value);
+	}
 	key = client_cancel_key(client, &key_len);
 	codec_put_backend_key(&out, key, key_len);
 	if (greeting && *greeting)
@@ -249,7 +232,7 @@ static void console_adopt(struct client *client)
 
 /* The rights are those of the name that the client asked for, because with
  * auth_type=any the user is the same for all. */
-static bool console_may_login(struct client *client)
+static bool console_admit(struct client *client)
 {
 	const struct settings *s = site_settings(client->conn.site);
 	const char *user = login_user_name(client);
@@ -275,7 +258,7 @@ static void console_cancel(struct client *client)
 
 const struct service console_service = {
     .name = "console",
-    .may_login = console_may_login,
+    .admit = console_admit,
     .adopt = console_adopt,
     .cancel = console_cancel,
 };

@@ -67,34 +67,6 @@ explain(struct explanation *e, const char *item, const char *fmt, ...)
 
 /* ---- address and database ---- */
 
-/* Reads the address that the login would come from; "": that of the console's client.
- */
-static int explain_read_address(
-    struct explanation *e, const struct client *asking, const char *text)
-{
-	e->addr = asking->conn.remote;
-	if (strcmp(text, "unix") == 0)
-		e->addr.family = AF_UNIX;
-	else if (*text && sock_addr_parse(text, 0, &e->addr) < 0)
-		return -1;
-	e->is_unix = e->addr.family == AF_UNIX;
-	/* if TLS is required, the client is assumed to use it */
-	e->is_tls =
-	    !e->is_unix && site_settings(e->site)->client_tls_sslmode >= TLS_REQUIRE;
-	return 0;
-}
-
-static void explain_connection(struct explanation *e)
-{
-	char ip[SOCK_ADDR_TEXT];
-
-	if (e->is_unix)
-		explain(e, "connection", "unix socket");
-	else
-		explain(e, "connection", "TCP from %s, %s TLS",
-		    sock_addr_ip(&e->addr, ip), e->is_tls ? "with" : "without");
-}
-
 static void look_for_database(struct site *site, void *ctx)
 {
 	struct explanation *e = ctx;
@@ -468,14 +440,29 @@ int explain_put(
 	    .user_name = command->user,
 	    .database_name = command->database,
 	};
+	char ip[SOCK_ADDR_TEXT];
 
-	if (explain_read_address(&e, asking, command->value) < 0)
+	/* reads the address that the login would come from; "": that of the console's
+	 * client */
+	e.addr = asking->conn.remote;
+	if (strcmp(command->value, "unix") == 0)
+		e.addr.family = AF_UNIX;
+	else if (*command->value && sock_addr_parse(command->value, 0, &e.addr) < 0)
 		return -1;
+	e.is_unix = e.addr.family == AF_UNIX;
+	/* if TLS is required, the client is assumed to use it */
+	e.is_tls =
+	    !e.is_unix && site_settings(e.site)->client_tls_sslmode >= TLS_REQUIRE;
+
 	explain_read_database(&e);
 	e.user = catalog_find_user(e.site->catalog, e.user_name);
 	show_put_columns(explain_columns, EXPLAIN_COLUMNS, out);
 	rows_init(&e.rows, e.site, out, EXPLAIN_COLUMNS);
-	explain_connection(&e);
+	if (e.is_unix)
+		explain(&e, "connection", "unix socket");
+	else
+		explain(&e, "connection", "TCP from %s, %s TLS",
+		    sock_addr_ip(&e.addr, ip), e.is_tls ? "with" : "without");
 	explain_database(&e);
 	explain_method(&e);
 	explain_secret(&e);

@@ -116,19 +116,6 @@ static bool find_next(struct show_stream *s)
 	return s->at < count;
 }
 
-static void put_next(struct show_stream *s, struct buf *out)
-{
-	struct crew_member *member = member_at(s, s->at);
-	struct slice slice = {s, out};
-
-	if (!member) {
-		put_slice(s->console->conn.site, &slice);
-	} else if (!crew_call(member, put_slice, &slice)) {
-		s->missed++;
-		drop_part(s, &s->parts[s->at], s->at);
-	}
-}
-
 static void finish(struct show_stream *s)
 {
 	struct client *console = s->console;
@@ -153,8 +140,16 @@ static void next_slice(struct deadline *due)
 	if (conn->is_doomed || stream_is_above_high(&conn->stream))
 		return;
 	buf_init(&out, 0);
-	if (find_next(s))
-		put_next(s, &out);
+	if (find_next(s)) {
+		struct crew_member *member = member_at(s, s->at);
+		struct slice slice = {s, &out};
+		if (!member) {
+			put_slice(s->console->conn.site, &slice);
+		} else if (!crew_call(member, put_slice, &slice)) {
+			s->missed++;
+			drop_part(s, &s->parts[s->at], s->at);
+		}
+	}
 	conn_send(conn, &out);
 	buf_done(&out);
 	if (find_next(s))

@@ -156,8 +156,8 @@ static struct database *ordinary_database(
 	return NULL;
 }
 
-/* The same for the database that the command names; it is made from the `*` entry if
- * necessary. */
+/* The ordinary database that the command names, made from the `*` entry if necessary;
+ * NULL: the client was told why there is none. */
 static struct database *target_database(const struct order *order, const char *verb)
 {
 	return ordinary_database(order, make_database(order), verb);
@@ -391,24 +391,18 @@ static void pause_one(struct database *db)
 	catalog_kick_all(db->catalog, db);
 }
 
-static void pause_database(const struct order *order)
-{
-	struct database *db;
-
-	if (is_stopped(order) || !(db = target_database(order, "pause")) ||
-	    is_switching(order, db))
-		return;
-	each_database(order, pause_one);
-	wait_begin(order->client, WAIT_PAUSE, db->name);
-}
-
 static void verb_pause(const struct order *order)
 {
 	struct site *site = order_site(order);
+	struct database *db;
 
 	log_issued(order, "PAUSE");
 	if (order_database(order)) {
-		pause_database(order);
+		if (is_stopped(order) || !(db = target_database(order, "pause")) ||
+		    is_switching(order, db))
+			return;
+		each_database(order, pause_one);
+		wait_begin(order->client, WAIT_PAUSE, db->name);
 	} else if (!is_stopped(order)) {
 		site->verbs->pause(site);
 		wait_begin(order->client, WAIT_PAUSE, NULL);
@@ -438,27 +432,22 @@ static void resume_database(const struct order *order)
 	}
 }
 
-static void resume_all(const struct order *order)
-{
-	struct site *site = order_site(order);
-
-	if (site->shutdown != SHUTDOWN_NONE) {
-		reply_error(order->client, ERROR_GOING_DOWN);
-	} else if (!site->catalog->paused && !site->catalog->suspended) {
-		reply_error(order->client, ERROR_NOT_PAUSED);
-	} else {
-		site->verbs->resume(site);
-		reply_done(order->client, "RESUME");
-	}
-}
-
 static void verb_resume(const struct order *order)
 {
 	log_issued(order, "RESUME");
-	if (order_database(order))
+	if (order_database(order)) {
 		resume_database(order);
-	else
-		resume_all(order);
+	} else {
+		struct site *site = order_site(order);
+		if (site->shutdown != SHUTDOWN_NONE) {
+			reply_error(order->client, ERROR_GOING_DOWN);
+		} else if (!site->catalog->paused && !site->catalog->suspended) {
+			reply_error(order->client, ERROR_NOT_PAUSED);
+		} else {
+			site->verbs->resume(site);
+			reply_done(order->client, "RESUME");
+		}
+	}
 }
 
 static void mark_one_dirty(struct database *db)
@@ -518,17 +507,6 @@ static void kill_shared(struct site *site, struct tallies *tallies)
 	map_free(&names);
 }
 
-/* KILL of all databases that are used; they stay paused. */
-static void kill_all(const struct order *order)
-{
-	struct site *site = order_site(order);
-
-	if (site->crew)
-		kill_shared(site, site->crew->crew->tallies);
-	else
-		catalog_kill(site->catalog, NULL, error_text(ERROR_DATABASE_REMOVED));
-}
-
 static void verb_kill(const struct order *order)
 {
 	struct database *db = NULL;
@@ -538,10 +516,17 @@ static void verb_kill(const struct order *order)
 		return;
 	if (order_database(order) && !(db = target_database(order, "kill")))
 		return;
-	if (db)
+	if (db) {
 		each_database(order, kill_one);
-	else
-		kill_all(order);
+	} else {
+		/* KILL of all databases that are used; they stay paused */
+		struct site *site = order_site(order);
+		if (site->crew)
+			kill_shared(site, site->crew->crew->tallies);
+		else
+			catalog_kill(
+			    site->catalog, NULL, error_text(ERROR_DATABASE_REMOVED));
+	}
 	reply_done(order->client, "KILL");
 }
 
@@ -663,15 +648,6 @@ static void end_client_at(struct site *site, const void *what)
 	end_client(site, &wanted);
 }
 
-/* Only a worker that does not answer can have the client: it ends it as soon as it goes
- * on. */
-static void leave_word(const struct order *order, const struct wanted *wanted)
-{
-	crew_order(order_site(order), end_client_at, wanted, sizeof(*wanted));
-	client_notice(order->client, "a worker does not answer; if it has the client, "
-				     "it closes it as soon as it answers again");
-}
-
 static void verb_kill_client(const struct order *order)
 {
 	const char *argument = order->command->argument;
@@ -683,7 +659,12 @@ static void verb_kill_client(const struct order *order)
 	struct wanted wanted = {.id = strtoull(argument, NULL, 10)};
 	unsigned missed = crew_each(order_site(order), end_client, &wanted);
 	if (!wanted.is_found && missed > 0) {
-		leave_word(order, &wanted);
+		/* only a worker that does not answer can have the client: it ends it as
+		 * soon as it goes on */
+		crew_order(order_site(order), end_client_at, &wanted, sizeof(wanted));
+		client_notice(order->client,
+		    "a worker does not answer; if it has the client, "
+		    "it closes it as soon as it answers again");
 	} else if (!wanted.is_found) {
 		reply_error(order->client, ERROR_NO_SUCH_CLIENT);
 		return;

@@ -138,8 +138,9 @@ static void arm(struct waits *waits)
 		deadline_set(loop, &waits->recheck, loop_now(loop) + RECHECK_US);
 }
 
-/* Checks the condition.  True: the reply was sent. */
-static bool has_ended(struct client *client, enum wait_kind kind, const char *database)
+/* Replies if the wait is over.  True: the reply was sent. */
+static bool reply_if_over(
+    struct client *client, enum wait_kind kind, const char *database)
 {
 	switch (outcome_of(client->conn.site, kind, database)) {
 	case DONE:
@@ -155,8 +156,8 @@ static bool has_ended(struct client *client, enum wait_kind kind, const char *da
 	return false;
 }
 
-/* The same for a SWITCHOVER, after sending its news. */
-static bool has_switched(struct client *client, struct switchover *s)
+/* Sends the news of the SWITCHOVER, and replies if it is over. */
+static bool reply_if_switched(struct client *client, struct switchover *s)
 {
 	const char *news = switchover_news(s);
 
@@ -178,8 +179,8 @@ void wait_review(struct site *site)
 
 	list_for_safe (wait, after, &waits->list, node) {
 		if (wait->switchover
-			? has_switched(wait->client, wait->switchover)
-			: has_ended(wait->client, wait->kind, wait->database))
+			? reply_if_switched(wait->client, wait->switchover)
+			: reply_if_over(wait->client, wait->kind, wait->database))
 			wait_free(waits, wait);
 	}
 	arm(waits);
@@ -194,7 +195,7 @@ void wait_begin(struct client *client, enum wait_kind kind, const char *database
 {
 	struct waits *waits = client->conn.site->waits;
 
-	if (has_ended(client, kind, database))
+	if (reply_if_over(client, kind, database))
 		return;
 	struct wait *wait = mem_zero(sizeof(*wait));
 	wait->client = client;

@@ -142,29 +142,6 @@ static struct counts count_peers(const struct config *old, const struct config *
 	return counts;
 }
 
-static bool has_same_template(const struct config *old, const struct config *new)
-{
-	const struct database_config *a = old->template, *b = new->template;
-
-	return a && b ? strcmp(a->connstr, b->connstr) == 0 : a == b;
-}
-
-static void put_entries(
-    struct buf *out, size_t start, const struct config *old, const struct config *new)
-{
-	struct counts counts = count_databases(old, new);
-
-	put_counts(out, start, "databases", &counts);
-	if (!has_same_template(old, new)) {
-		begin_part(out, start);
-		buf_put_text(out, "the entry *");
-	}
-	counts = count_users(old, new);
-	put_counts(out, start, "users", &counts);
-	counts = count_peers(old, new);
-	put_counts(out, start, "peers", &counts);
-}
-
 void changes_put(struct buf *out, const struct configuration *running,
     const struct configuration *next)
 {
@@ -173,14 +150,25 @@ void changes_put(struct buf *out, const struct configuration *running,
 	if (running->config != next->config) {
 		put_settings(
 		    out, start, &running->config->settings, &next->config->settings);
-		put_entries(out, start, running->config, next->config);
+		struct counts counts = count_databases(running->config, next->config);
+		put_counts(out, start, "databases", &counts);
+		const struct database_config *a = running->config->template,
+					     *b = next->config->template;
+		if (a && b ? strcmp(a->connstr, b->connstr) != 0 : a != b) {
+			begin_part(out, start);
+			buf_put_text(out, "the entry *");
+		}
+		counts = count_users(running->config, next->config);
+		put_counts(out, start, "users", &counts);
+		counts = count_peers(running->config, next->config);
+		put_counts(out, start, "peers", &counts);
 	}
 	if (next->users) {
 		begin_part(out, start);
 		buf_printf(
 		    out, "auth_file read, %zu users", userlist_count(next->users));
 	}
-	if (next->tls && tls_setup_is_stale(running->tls)) {
+	if (next->tls && tls_setup_looks_stale(running->tls)) {
 		begin_part(out, start);
 		buf_put_text(out, "certificate files");
 	}

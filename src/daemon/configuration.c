@@ -216,23 +216,12 @@ static void load_access(struct configuration *c)
 
 /* ---- TLS ---- */
 
-/* A text about an entry has its place in front. */
-static void found_at_setting(struct configuration *c, const char *text)
-{
-	const struct config_place *at = config_place_blamed(c->config, text);
-	struct err place = {.text = ""};
-
-	if (at && !text_has_prefix(text, c->config->file))
-		err_set(&place, "%s:%u", at->file, at->line);
-	found(c, FINDING_ERROR, place.text, text);
-}
-
 static void load_tls(struct configuration *c, const struct configuration *running)
 {
 	struct err err;
 
 	if (running && running->config == c->config &&
-	    !tls_setup_is_stale(running->tls))
+	    !tls_setup_looks_stale(running->tls))
 		return;
 	/* what does not go together was told with the ini file */
 	if (!running && settings_check(&c->config->settings, &err) < 0)
@@ -241,7 +230,12 @@ static void load_tls(struct configuration *c, const struct configuration *runnin
 	if (c->tls)
 		return;
 	c->has_broken_tls = c->findings.counts[FINDING_ERROR] == 0;
-	found_at_setting(c, err.text);
+	/* A text about an entry has its place in front */
+	const struct config_place *at = config_place_blamed(c->config, err.text);
+	struct err place = {.text = ""};
+	if (at && !text_has_prefix(err.text, c->config->file))
+		err_set(&place, "%s:%u", at->file, at->line);
+	found(c, FINDING_ERROR, place.text, err.text);
 	if (running)
 		found(c, FINDING_KNOWN, "",
 		    "TLS configuration could not be reloaded, keeping old "
@@ -283,7 +277,7 @@ const char *configuration_failure(const struct configuration *c)
 
 int configuration_load_tls(struct configuration *c, const struct configuration *running)
 {
-	if (!tls_setup_is_stale(running->tls))
+	if (!tls_setup_looks_stale(running->tls))
 		return 0;
 	c->config = config_ref(running->config);
 	c->rules = rules_ref(running->rules);
@@ -297,12 +291,16 @@ int configuration_load_tls(struct configuration *c, const struct configuration *
 
 /* ---- SET ---- */
 
-static void load_changed(struct configuration *c, const struct configuration *running,
-    const struct setting *row)
+int configuration_set(struct configuration *c, const struct configuration *running,
+    const char *name, const char *value, struct err *err)
 {
+	const struct setting *row = setting_find(name);
+
+	c->config = config_with(running->config, name, value, err);
+	if (!c->config)
+		return -1;
 	const struct settings *old = &running->config->settings;
 	const struct settings *new = &c->config->settings;
-
 	if (row == setting_find("logfile"))
 		check_log_file(c);
 	if (settings_are_different(old, new, READS_USERS))
@@ -313,17 +311,6 @@ static void load_changed(struct configuration *c, const struct configuration *ru
 		load_access(c);
 	else
 		c->rules = rules_ref(running->rules);
-}
-
-int configuration_set(struct configuration *c, const struct configuration *running,
-    const char *name, const char *value, struct err *err)
-{
-	const struct setting *row = setting_find(name);
-
-	c->config = config_with(running->config, name, value, err);
-	if (!c->config)
-		return -1;
-	load_changed(c, running, row);
 	if (verdict_on(c, STRICT) < 0) {
 		findings_first_error(&c->findings, err);
 		return -1;

@@ -130,15 +130,6 @@ static int settle(struct daemon *d, const struct configuration *c, struct err *e
 
 /* ---- the parts ---- */
 
-static int build(struct daemon *d, const struct settings *settings, struct err *err)
-{
-	unsigned workers = team_size(settings);
-
-	if (workers > 1)
-		d->crew = crew_new(workers);
-	return floors_open(&d->site, settings, d->crew, workers, err);
-}
-
 /* An estimate for the log: descriptors of clients, and of full pools for each known
  * user of each database. */
 static long long expected_descriptors(const struct catalog *c)
@@ -207,8 +198,13 @@ static int start(struct daemon *d, struct err *err)
 		return -1;
 	}
 	rc = settle(d, &first, err);
-	if (rc == 0)
-		rc = build(d, &first.config->settings, err);
+	if (rc == 0) {
+		unsigned workers = team_size(&first.config->settings);
+		if (workers > 1)
+			d->crew = crew_new(workers);
+		rc = floors_open(
+		    &d->site, &first.config->settings, d->crew, workers, err);
+	}
 	if (rc == 0 && first.config->settings.client_tls_key_file)
 		session_keep_salts(
 		    &d->site, first.config->settings.client_tls_key_file);
@@ -225,18 +221,6 @@ static int start(struct daemon *d, struct err *err)
 
 /* ---- the end ---- */
 
-static void stop_clocks(struct daemon *d)
-{
-	struct loop *loop = d->site.loop;
-
-	deadline_clear(loop, &d->exit_due);
-	deadline_clear(loop, &d->suspend_due);
-	ticker_stop(d);
-	spread_stop(d);
-	if (d->site.catalog)
-		reload_run_stop(d);
-}
-
 static void take_apart(struct daemon *d)
 {
 	struct site *site = &d->site;
@@ -247,8 +231,15 @@ static void take_apart(struct daemon *d)
 	takeover_stop_taking(d);
 	metrics_stop(&d->site);
 	team_stop(d);
-	if (site->loop)
-		stop_clocks(d);
+	if (site->loop) {
+		struct loop *loop = d->site.loop;
+		deadline_clear(loop, &d->exit_due);
+		deadline_clear(loop, &d->suspend_due);
+		ticker_stop(d);
+		spread_stop(d);
+		if (d->site.catalog)
+			reload_run_stop(d);
+	}
 	log_flush(site->log);
 	/* connections that do not close now are closed by the exit */
 	if (d->team)

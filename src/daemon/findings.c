@@ -153,17 +153,6 @@ unsigned findings_print(const struct findings *f, FILE *out,
 	return errors;
 }
 
-/* Removes the tabs that mark continuation lines for the log. */
-static void drop_tabs(char *text)
-{
-	char *to = text;
-
-	for (; *text; text++)
-		if (*text != '\t')
-			*to++ = *text;
-	*to = '\0';
-}
-
 void findings_first_error(const struct findings *f, struct err *err)
 {
 	struct found found;
@@ -175,7 +164,13 @@ void findings_first_error(const struct findings *f, struct err *err)
 			continue;
 		err_set(
 		    err, "%s%s%s", found.where, *found.where ? ": " : "", found.text);
-		drop_tabs(err->text);
+		/* removes the tabs that mark continuation lines for the log */
+		char *text = err->text;
+		char *to = text;
+		for (; *text; text++)
+			if (*text != '\t')
+				*to++ = *text;
+		*to = '\0';
 		return;
 	}
 }

@@ -93,14 +93,6 @@ static void on_zone(void *ctx, const struct dns_zone_news *news)
 		    news->old_serial, news->serial);
 }
 
-/* Joins the counts of limits, which hold for all sites together.  The control site of
- * several workers serves no clients of pools. */
-static void share(struct site *site, const struct crew *crew, unsigned index)
-{
-	catalog_share(site->catalog, crew->tallies, index, crew->worker_count + 1);
-	site->catalog->view.serves_nobody = index == crew->worker_count;
-}
-
 int floors_open(struct site *site, const struct settings *settings, struct crew *crew,
     unsigned index, struct err *err)
 {
@@ -119,8 +111,13 @@ int floors_open(struct site *site, const struct settings *settings, struct crew 
 	dns_on_zone(site->dns, on_zone, site);
 	site->vars = vars_schema_new(settings->track_extra_parameters);
 	site->catalog = catalog_new(&site->mem);
-	if (crew)
-		share(site, crew, index);
+	if (crew) {
+		/* Joins the counts of limits, which hold for all sites together.  The
+		 * control site of several workers serves no clients of pools. */
+		catalog_share(
+		    site->catalog, crew->tallies, index, crew->worker_count + 1);
+		site->catalog->view.serves_nobody = index == crew->worker_count;
+	}
 	/* the other floors are made even if this fails, because floors_close frees all
 	 * of them */
 	int rc = session_init(site, err);
@@ -163,26 +160,22 @@ int floors_empty(struct site *site)
 	return ending_drop_all(site);
 }
 
-static void free_catalog(struct site *site)
-{
-	relocate_end(site);
-	bundle_forget_senders(site);
-	waits_free(&site->waits);
-	catalog_free(&site->catalog);
-	session_done(site);
-	login_floor_done(site);
-	relay_floor_done(site);
-	peers_done(site);
-	broker_floor_done(site);
-	vars_schema_free(&site->vars);
-	rules_unref(&site->rules);
-	tls_setup_unref(&site->tls);
-}
-
 void floors_close(struct site *site)
 {
-	if (site->catalog)
-		free_catalog(site);
+	if (site->catalog) {
+		relocate_end(site);
+		bundle_forget_senders(site);
+		waits_free(&site->waits);
+		catalog_free(&site->catalog);
+		session_done(site);
+		login_floor_done(site);
+		relay_floor_done(site);
+		peers_done(site);
+		broker_floor_done(site);
+		vars_schema_free(&site->vars);
+		rules_unref(&site->rules);
+		tls_setup_unref(&site->tls);
+	}
 	dns_free(&site->dns);
 	crew_leave(site);
 	if (site->loop)

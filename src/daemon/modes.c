@@ -61,25 +61,19 @@ struct stillness {
 	bool is_still;
 };
 
-/* Counts clients without those that are on their way to another site. */
-static size_t present_count(const struct site *site)
+static void stop_site(struct site *site, void *ctx)
 {
+	struct stillness *s = ctx;
 	const struct client *client;
-	size_t gone = 0;
 
+	s->is_still = handover_stop(site) && s->is_still;
+	/* counts clients without those that are on their way to another site */
+	size_t gone = 0;
 	list_for (client, &site->login_clients, site_node)
 		gone += client->has_gone;
 	list_for (client, &site->clients, site_node)
 		gone += client->has_gone;
-	return site_client_count(site) - gone;
-}
-
-static void stop_site(struct site *site, void *ctx)
-{
-	struct stillness *s = ctx;
-
-	s->is_still = handover_stop(site) && s->is_still;
-	s->client_count += present_count(site);
+	s->client_count += site_client_count(site) - gone;
 }
 
 /* Do all sites stand still, with no connection on its way from one site to another?

@@ -103,21 +103,12 @@ int pidfile_check(const struct pidfile *p, long elder, struct log *log, struct e
 
 /* ---- claiming ---- */
 
-/* Whether the file that was locked still has the name: its owner may have renamed it
- * between open() and flock(). */
-static bool is_at(int fd, const char *path)
-{
-	struct stat own, there;
-
-	return fstat(fd, &own) == 0 && stat(path, &there) == 0 &&
-	       own.st_dev == there.st_dev && own.st_ino == there.st_ino;
-}
-
 /* A descriptor; -1 and err; -2: the file was renamed meanwhile. */
 static int open_locked(const struct pidfile *p, struct err *err)
 {
 	const char *path = p->new_path;
 	int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+	struct stat own, there;
 
 	if (fd < 0)
 		return could_not_open(p, err);
@@ -129,7 +120,9 @@ static int open_locked(const struct pidfile *p, struct err *err)
 		    "when it is up",
 		    path);
 	}
-	if (is_at(fd, path))
+	/* the owner of the file may have renamed it between open() and flock() */
+	if (fstat(fd, &own) == 0 && stat(path, &there) == 0 &&
+	    own.st_dev == there.st_dev && own.st_ino == there.st_ino)
 		return fd;
 	close(fd);
 	return -2;

@@ -38,20 +38,6 @@ static int fork_failed(struct err *err)
 	    err, "could not go into the background: fork(): %s", strerror(errno));
 }
 
-/* In the original process: waits until the grandchild has written a byte, or has ended.
- */
-static void await_grandchild(const int pipe_ends[2])
-{
-	char byte;
-	ssize_t got;
-
-	close(pipe_ends[1]);
-	do
-		got = read(pipe_ends[0], &byte, 1);
-	while (got < 0 && errno == EINTR);
-	_exit(got == 1 ? 0 : 1);
-}
-
 static void to_null(int fd)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -76,14 +62,23 @@ int process_to_background(int *starter, struct err *err)
 {
 	int ends[2];
 	pid_t child;
+	char byte;
+	ssize_t got;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_set(err, "pipe2(): %s", strerror(errno));
 	child = fork();
 	if (child < 0)
 		return fork_failed(err);
-	if (child > 0)
-		await_grandchild(ends);
+	if (child > 0) {
+		/* in the original process: waits until the grandchild has written a
+		 * byte, or has ended */
+		close(ends[1]);
+		do
+			got = read(ends[0], &byte, 1);
+		while (got < 0 && errno == EINTR);
+		_exit(got == 1 ? 0 : 1);
+	}
 	/* the second fork: a session leader could acquire a terminal again */
 	setsid();
 	child = fork();

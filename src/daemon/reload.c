@@ -27,23 +27,6 @@ static int verbose_of(const struct daemon *d, const struct settings *settings)
 	return d->options->verbose;
 }
 
-/* Settings such as log_connections switch off kinds of lines, unless log_levels sets
- * the level of that kind. */
-static void set_levels(struct log_levels *levels, int verbose, const struct settings *s)
-{
-	log_levels_set_all(levels, verbose);
-	if (!s->log_connections)
-		log_levels_set(levels, KIND_CONNECTIONS, LEVEL_WARNING);
-	if (!s->log_disconnections)
-		log_levels_set(levels, KIND_DISCONNECTIONS, LEVEL_WARNING);
-	if (!s->log_pooler_errors)
-		log_levels_set(levels, KIND_POOLER_ERRORS, LEVEL_ERROR);
-	if (!s->log_stats)
-		log_levels_set(levels, KIND_STATS, LEVEL_WARNING);
-	/* cannot fail: it was checked when the configuration was loaded */
-	(void)log_levels_parse(levels, s->log_levels, NULL);
-}
-
 void reload_configure_log(struct daemon *d, const struct settings *s)
 {
 	struct log_config config = {
@@ -54,7 +37,20 @@ void reload_configure_log(struct daemon *d, const struct settings *s)
 	    .format = s->log_format == LOG_FORMAT_JSON ? LOG_JSON : LOG_PLAIN,
 	};
 
-	set_levels(&config.levels, verbose_of(d, s), s);
+	/* settings such as log_connections switch off kinds of lines, unless log_levels
+	 * sets the level of that kind */
+	int verbose = verbose_of(d, s);
+	log_levels_set_all(&config.levels, verbose);
+	if (!s->log_connections)
+		log_levels_set(&config.levels, KIND_CONNECTIONS, LEVEL_WARNING);
+	if (!s->log_disconnections)
+		log_levels_set(&config.levels, KIND_DISCONNECTIONS, LEVEL_WARNING);
+	if (!s->log_pooler_errors)
+		log_levels_set(&config.levels, KIND_POOLER_ERRORS, LEVEL_ERROR);
+	if (!s->log_stats)
+		log_levels_set(&config.levels, KIND_STATS, LEVEL_WARNING);
+	/* cannot fail: it was checked when the configuration was loaded */
+	(void)log_levels_parse(&config.levels, s->log_levels, NULL);
 	log_configure(d->site.log, &config);
 }
 
@@ -117,28 +113,6 @@ void reload_tell_warnings(struct daemon *d, const struct configuration *c)
 
 /* ---- the verbs ---- */
 
-/* The new snapshot is refused: logs why, and the one in force stays. */
-static int refused(struct daemon *d, struct configuration *next, struct err *err)
-{
-	findings_log_errors(&next->findings, d->site.log);
-	log_put(d->site.log, LEVEL_WARNING | KIND_RELOAD, NULL,
-	    "config file loading failed");
-	reload_configure_log(d, site_settings(&d->site));
-	findings_first_error(&next->findings, err);
-	return -1;
-}
-
-static void tell_changes(struct daemon *d, const struct configuration *next)
-{
-	struct buf line;
-
-	buf_init(&line, 0);
-	changes_put(&line, &d->in_force, next);
-	log_put(d->site.log, LEVEL_LOG | KIND_RELOAD, NULL,
-	    "configuration reloaded, changed: %s", buf_text(&line));
-	buf_done(&line);
-}
-
 static void forget_salted(struct site *site, void *ctx)
 {
 	(void)ctx;
@@ -149,14 +123,26 @@ int reload_take(struct daemon *d, struct configuration *next, int result,
     struct userlist **users, struct err *err)
 {
 	struct site *site = &d->site;
+	struct buf line;
 
-	if (result < 0)
-		return refused(d, next, err);
+	if (result < 0) {
+		/* the new snapshot is refused: logs why, and the one in force stays */
+		findings_log_errors(&next->findings, d->site.log);
+		log_put(d->site.log, LEVEL_WARNING | KIND_RELOAD, NULL,
+		    "config file loading failed");
+		reload_configure_log(d, site_settings(&d->site));
+		findings_first_error(&next->findings, err);
+		return -1;
+	}
 	log_put(
 	    site->log, LEVEL_DEBUG | KIND_RELOAD, NULL, "reload: everything is read");
 	findings_log_errors(&next->findings, site->log);
 	reload_tell_warnings(d, next);
-	tell_changes(d, next);
+	buf_init(&line, 0);
+	changes_put(&line, &d->in_force, next);
+	log_put(d->site.log, LEVEL_LOG | KIND_RELOAD, NULL,
+	    "configuration reloaded, changed: %s", buf_text(&line));
+	buf_done(&line);
 	if (users) {
 		*users = next->users;
 		next->users = NULL;

@@ -21,32 +21,15 @@ enum { USERS_AT_ONCE = 100, INTERVAL_US = 300 };
 /* How often a worker that does not answer is asked again. */
 enum { AGAIN_US = 50000 };
 
-static struct daemon *run_daemon(struct reload_run *r)
-{
-	return container_of(r, struct daemon, reloads);
-}
-
 static void run_start(struct daemon *d);
 
 /* ---- the end ---- */
 
-/* Consoles that wait run their command again, which then finds the result. */
-static void wake_consoles(struct daemon *d)
-{
-	struct pool *pool;
-	struct ask *ask;
-
-	list_for (pool, &d->site.catalog->pool_list, node) {
-		if (!pool->database->is_admin)
-			continue;
-		list_for (ask, &pool->clients, node)
-			conn_unpark(&request_client(ask_request(ask))->conn);
-	}
-}
-
 static void run_finish(struct daemon *d, int result)
 {
 	struct reload_run *r = &d->reloads;
+	struct pool *pool;
+	struct ask *ask;
 
 	userlist_unref(&r->users);
 	if (r->old_users || r->old)
@@ -54,7 +37,13 @@ static void run_finish(struct daemon *d, int result)
 	r->phase = RELOAD_IDLE;
 	r->result = result;
 	r->done = r->begun;
-	wake_consoles(d);
+	/* consoles that wait run their command again, which then finds the result */
+	list_for (pool, &d->site.catalog->pool_list, node) {
+		if (!pool->database->is_admin)
+			continue;
+		list_for (ask, &pool->clients, node)
+			conn_unpark(&request_client(ask_request(ask))->conn);
+	}
 	if (r->wanted > r->done) {
 		run_start(d);
 	} else if (r->is_manager_waiting) {
@@ -78,7 +67,7 @@ static void some_users(struct site *site, void *ctx)
 static void next_users(struct deadline *due)
 {
 	struct reload_run *r = container_of(due, struct reload_run, users_due);
-	struct daemon *d = run_daemon(r);
+	struct daemon *d = container_of(r, struct daemon, reloads);
 	struct site *site = &d->site;
 	bool has_more = false;
 	unsigned missed = crew_each(site, some_users, &has_more);

@@ -57,16 +57,6 @@ static void add_up(struct site *site, void *ctx)
 	}
 }
 
-static void average_all(struct site *site, struct stats *average)
-{
-	const struct catalog *c = site->catalog;
-	struct sums sums = {.newer = {0}};
-
-	(void)crew_each(site, add_up, &sums);
-	stats_average(
-	    &sums.newer, &sums.older, c->snapshot_us - c->older_snapshot_us, average);
-}
-
 static void arm_stats(struct daemon *d)
 {
 	uint64_t period = (uint64_t)site_settings(&d->site)->stats_period * 1000000;
@@ -82,7 +72,11 @@ static void stats_due(struct deadline *due)
 	struct stats average;
 
 	(void)crew_each(site, snapshot, NULL);
-	average_all(site, &average);
+	const struct catalog *c = site->catalog;
+	struct sums sums = {.newer = {0}};
+	(void)crew_each(site, add_up, &sums);
+	stats_average(
+	    &sums.newer, &sums.older, c->snapshot_us - c->older_snapshot_us, &average);
 	ticker_stats_line(&average, "us", line);
 	log_put(site->log, LEVEL_LOG | KIND_STATS, NULL, "%s", line);
 	ticker_stats_line(&average, "\u03bcs", line);

@@ -727,7 +727,7 @@ bool listen_is_in_use(
 		return false;
 	if (sock_target_unix(&target, dir, settings->listen_port, NULL) < 0)
 		return false;
-	while (sock_has_listener(&target))
+	while (sock_probe_listener(&target))
 		if (!has_waited(&patience_ms))
 			return true;
 	return false;

@@ -199,9 +199,9 @@ static bool login_may_use_service(struct client *client)
 	const struct service *service =
 	    client->database ? client->database->service : NULL;
 	/* the owner of the process has all rights */
-	if (client->is_admin || !service || !service->may_login)
+	if (client->is_admin || !service || !service->admit)
 		return true;
-	if (service->may_login(client))
+	if (service->admit(client))
 		return true;
 	client_fatal(client, ERROR_NOT_ALLOWED);
 	return false;

@@ -6,11 +6,11 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (90900, 76000),
+    "lines of src and include": (90150, 76000),
     "files of src/daemon": (27, 26),
-    "static functions of three lines or less with one caller": (198, 60),
-    "static functions with one caller": (1427, 1000),
-    "predicates that act": (38, 0),
+    "static functions of three lines or less with one caller": (176, 60),
+    "static functions with one caller": (1283, 1000),
+    "predicates that act": (31, 0),
     "members of struct pool": (63, 40),
     "members of struct link": (43, 25),
     "members of struct client": (41, 32),

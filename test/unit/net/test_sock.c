@@ -345,20 +345,20 @@ static void test_live_socket_is_not_replaced(void **state)
 	(void)state;
 	assert_non_null(mkdtemp(dir));
 	assert_int_equal(sock_target_unix(&t, dir, 6432, &err), 0);
-	assert_false(sock_has_listener(&t));
+	assert_false(sock_probe_listener(&t));
 	int first = sock_listen(&t, &o, &err);
 	assert_true(first >= 0);
-	assert_true(sock_has_listener(&t));
+	assert_true(sock_probe_listener(&t));
 	while (count < 15 && sock_connect(&t, &o, &fds[count], &err) == 0)
 		count++;
 	assert_true(count < 15);
-	assert_true(sock_has_listener(&t));
+	assert_true(sock_probe_listener(&t));
 	assert_int_equal(sock_listen(&t, &o, &err), -1);
 	assert_non_null(strstr(err.text, "another process listens on "));
 	while (count)
 		close(fds[--count]);
 	close(first);
-	assert_false(sock_has_listener(&t));
+	assert_false(sock_probe_listener(&t));
 	first = sock_listen(&t, &o, &err);
 	assert_true(first >= 0);
 	close(first);
