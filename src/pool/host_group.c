@@ -131,8 +131,11 @@ static bool is_untried(const struct host_watch *w)
 /* Is the choice of a primary to wait for hosts that have not been tried? */
 static bool is_unsettled(const struct host_group *g)
 {
+	if (g->chosen && may_be_primary(g, g->chosen))
+		return false;
 	if (g->is_settled)
-		return g->primary && is_untried(g->primary);
+		return (g->primary && is_untried(g->primary)) ||
+		       (g->chosen && is_untried(g->chosen));
 	for (size_t i = 0; i < g->count; i++)
 		if (is_untried(g->members[i].watch))
 			return true;
@@ -404,8 +407,6 @@ void host_group_decide(struct host_group *g, uint64_t now_us,
 void host_group_choose(struct host_group *g, struct host_watch *w)
 {
 	g->chosen = w;
-	if (w)
-		g->is_settled = true;
 }
 
 void host_group_restore(struct host_group *g, struct host_watch *w, uint32_t timeline)

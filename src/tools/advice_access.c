@@ -30,15 +30,22 @@ static bool is_listed(const struct advice *a, const char *name)
 static void look_at_database(
     struct advice *a, const struct database_config *db, const char *file, unsigned line)
 {
-	const char *auth_user = level_has(&db->own, SETTING_INDEX_auth_user)
-				    ? text_or_null(db->own.auth_user)
-				    : NULL;
+	const struct {
+		const char *setting, *user;
+		enum setting_index index;
+	} own[] = {
+	    {"auth_user", db->own.auth_user, SETTING_INDEX_auth_user},
+	    {"role_check_user", db->own.role_check_user, SETTING_INDEX_role_check_user},
+	};
 
-	if (auth_user && !is_listed(a, auth_user))
-		advice_give_at(a, file, line,
-		    "database %s: auth_user %s is not in auth_file: the server must "
-		    "let it in without a password",
-		    db->name, auth_user);
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+		const char *user = text_or_null(own[i].user);
+		if (user && level_has(&db->own, own[i].index) && !is_listed(a, user))
+			advice_give_at(a, file, line,
+			    "database %s: %s %s is not in auth_file: the server must "
+			    "let it in without a password",
+			    db->name, own[i].setting, user);
+	}
 	if (db->user && !db->password && !is_listed(a, db->user))
 		advice_give_at(a, file, line,
 		    "database %s: user %s has no password here, nor one in auth_file: "

@@ -156,7 +156,10 @@ static void advise_users(struct check *c, const struct userlist *users)
 {
 	const struct settings *s = c->settings;
 	const char *auth_user = text_or_null(s->global.auth_user);
+	const char *role_check_user = text_or_null(s->global.role_check_user);
 
+	if (role_check_user)
+		advise_name(c, "role_check_user", role_check_user, users);
 	if (s->auth_type == AUTH_SCRAM && is_md5_only(users))
 		warning(c, "auth_type",
 		    "auth_file has MD5 secrets only: nobody in it can log in with "

@@ -722,11 +722,12 @@ def test_values_that_mean_nothing_are_taken(make_pooler, pg):
 
 def test_check_config_warns_of_what_looks_forgotten(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn()}, userlist={"a": "md5" + "0" * 32}, start=False, settings={
-        "auth_type": "scram-sha-256", "auth_user": "nobody_there"})
+        "auth_type": "scram-sha-256", "auth_user": "nobody_there", "role_check_user": "no_watcher"})
     pooler.write_files()
     code, out, _ = pooler.run("--check-config", pooler.ini)
     assert code == 0, out
     assert 'auth_user: user "nobody_there" is not in auth_file' in out
+    assert 'role_check_user: user "no_watcher" is not in auth_file' in out
     assert "MD5 secrets only" in out
     pooler.write("hba", "hostssl all all all md5\n")
     pooler.settings.update(auth_type="hba", auth_hba_file=pooler.path("hba"))

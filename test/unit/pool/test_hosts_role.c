@@ -146,6 +146,18 @@ static void the_first_word_is_waited_for(void **state)
 	}
 }
 
+/* Of three hosts, none of which reports its role, a is the primary, and a client has a
+ * server there. */
+static void begin_writing(struct town *t, struct ask *ask)
+{
+	town_init(t, "target_session_attrs=read-write", "");
+	t->standbys = "bc";
+	t->is_silent = true;
+	town_ask(t, t->pool, ask);
+	assert_non_null(ask->seat);
+	assert_string_equal(t->dialed, "a");
+}
+
 /* When nobody needed the hosts, the monitor does not look, and its last word is old. */
 static void an_old_word_does_not_count(void **state)
 {
@@ -153,12 +165,8 @@ static void an_old_word_does_not_count(void **state)
 	struct town t;
 
 	(void)state;
-	town_init(&t, "target_session_attrs=read-write", "");
-	t.standbys = "bc";
-	t.is_silent = true;
-	town_ask(&t, t.pool, &a);
+	begin_writing(&t, &a);
 	struct seat *seat = a.seat;
-	assert_string_equal(t.dialed, "a");
 	town_give(&t, &a);
 	town_close(&t, seat);
 	hosts_rest(t.pool->database);
@@ -218,12 +226,7 @@ static void an_error_casts_doubt(void **state)
 	struct town t;
 
 	(void)state;
-	town_init(&t, "target_session_attrs=read-write", "");
-	t.standbys = "bc";
-	t.is_silent = true;
-	town_ask(&t, t.pool, &a);
-	assert_non_null(a.seat);
-	assert_string_equal(t.dialed, "a");
+	begin_writing(&t, &a);
 	t.w.now += SECOND;
 	hosts_doubt(a.seat, t.w.now);
 	assert_true(t.is_hinted);

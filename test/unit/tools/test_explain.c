@@ -188,9 +188,11 @@ static void great_numbers(void **state)
 static void names(void **state)
 {
 	(void)state;
-	explain("x = host=h user=f\ny = host=h auth_user=asker", "", "");
+	explain(
+	    "x = host=h user=f\ny = host=h auth_user=asker role_check_user=r", "", "");
 	tells("* database x: user f has no password here, nor one in auth_file: ");
 	tells("* database y: auth_user asker is not in auth_file: ");
+	tells("* database y: role_check_user r is not in auth_file: ");
 	explain("x = host=h user=f password=p", "a = pool_size=1\ng = pool_size=1", "");
 	tells("* user g is not in auth_file and cannot log in: ");
 	is_silent_about("has no password here");
