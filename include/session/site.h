@@ -46,6 +46,10 @@ struct parcel_server;
 struct service_moves {
 	/* Can the client be moved in its present state? */
 	bool (*is_movable)(const struct client *client);
+	/* Gives up a server that keeps the client from being moved although it has got
+	 * nothing from the client, and does not answer.  True: the client can be moved
+	 * soon. */
+	bool (*loosen)(struct client *client);
 	/* Describes what the service knows of it, in addition to client and server. */
 	void (*describe)(const struct client *client, struct parcel_client *out,
 	    struct parcel_server *server);

@@ -31,7 +31,8 @@ enum phase {
 
 enum {
 	LOOK_US = 2000,    /* how often GIVING_STOPPING is checked */
-	BUSY_US = 500000,  /* how long stopped clients wait for those that are busy */
+	BUSY_US = 20000,   /* how long stopped clients wait for those that are busy,
+			    * which can follow in a later round */
 	ROUND_US = 200000, /* between rounds */
 	SEND_PATIENCE_MS = 2000,
 	DECISION_US = 10000000, /* without suspend_timeout */

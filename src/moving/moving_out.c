@@ -168,6 +168,8 @@ static void stop_client(struct stop *stop, struct client *client)
 	stop->has_more = stop->has_more || fate == FATE_GOES;
 	if (!stop->counts)
 		return;
+	if (fate == FATE_BUSY && client->database->service->moves->loosen(client))
+		server = NULL;
 	if (fate != FATE_GOES) {
 		stop->counts->busy += fate == FATE_BUSY;
 		stop->counts->staying += fate == FATE_STAYS;

@@ -27,6 +27,8 @@
 enum { LOOKED_AT_MAX = 1024 * 1024 };
 /* So many bytes of an error have its severity, which PostgreSQL sends first. */
 enum { SEVERITY_WITHIN = 128 };
+/* How long the pooler's own SET may keep a client from being moved. */
+enum { APPLY_PATIENCE_US = 10000 };
 
 static enum step back_settled(struct server *server, struct client *client);
 
@@ -366,6 +368,17 @@ static void back_replace(struct server *server, const char *reason)
 	server_rest(server, 0);
 	pool_lose_unused(&server->seat, conn_now(&server->conn));
 	conn_unpark(&client->conn);
+}
+
+bool back_loosen(struct client *client)
+{
+	struct server *server = client_server(client);
+
+	if (!server || !server->link.is_applying || !is_unused(server) ||
+	    conn_now(&server->conn) - server->link.since_us < APPLY_PATIENCE_US)
+		return false;
+	back_replace(server, "its SET takes too long for a takeover");
+	return true;
 }
 
 /* An error of a server that has got nothing from the client: it says why it closes the

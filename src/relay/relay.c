@@ -438,6 +438,7 @@ static int relay_take(struct client *client, const struct parcel_client *from,
 
 static const struct service_moves relay_moves = {
     .is_movable = moved_is_possible,
+    .loosen = back_loosen,
     .describe = moved_describe,
     .let_go = moved_let_go,
     .take = relay_take,

@@ -1,6 +1,8 @@
 """Online restart (-R): a new process takes over all connections from the running one."""
 
+import datetime
 import os
+import re
 import signal
 import socket
 import struct
@@ -12,6 +14,7 @@ import psycopg
 import pytest
 
 import certs
+import fakeserver
 import postgres
 import programs
 import waiting
@@ -217,6 +220,50 @@ def test_who_waits_goes_on_waiting(make_pooler, pg, restart):
         holder.query("commit")
         assert first.finish().value == "1"
         assert second.finish().value == "2"
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_silent_host_holds_nobody_up(make_pooler, fake, pg, restart, workers):
+    """A server answers neither the pooler's SET for one client nor a Parse of another one. Nobody else
+    waits for them; the former goes along, and gets another server."""
+    def silent(session):
+        session.login()
+        session.serve([("^set", lambda _, sql: b"" if "held" in sql else fakeserver.plain_answer(sql))])
+
+    def pause(mark):
+        """How long the old process held everybody up."""
+        times = [datetime.datetime.fromisoformat(line[:23]) for line in pooler.log_since(mark).splitlines()
+                 if re.search(r"LOG process \d+ (takes over$|has taken over)", line)]
+        return (times[1] - times[0]).total_seconds()
+
+    def deaf(session):
+        session.login()
+        while session.recv():
+            pass
+
+    def entry(server):
+        return "host=%s port=%d pool_size=4" % (server.host, server.port)
+
+    server, never = fake(silent), fake(deaf)
+    pooler = make_pooler({"db": pg.conn(), "silent": entry(server), "deaf": entry(never)},
+                         settings=dict(TRANSACTION, workers=workers))
+    with pooler.connect() as other, pooler.connect("deaf") as parsing, \
+            pooler.connect("silent", application_name="held") as held:
+        parsing.send(wire.parse("", "select 1"), wire.flush())
+        waiting.wait_for(lambda: any("P" in s.kinds() for s in never.sessions), "the Parse is sent")
+        held.send(wire.query("select 1"))
+        pauses = []
+        for _ in range(5):  # A busy machine may hold one of them up.
+            waiting.wait_for(lambda: [s for s in server.sessions if any("held" in q for q in s.queries())
+                                      and not s.ended.is_set()], "the SET is sent")
+            restart(pooler)
+            pauses.append(pause(restart.mark))
+            waiting.wait_for(lambda: [row for row in pooler.show("CLIENTS") if row["database"] == "silent"],
+                             "the client has come along")
+            assert other.value("select 2") == "2"
+            if pauses[-1] < 0.4:
+                break
+        assert min(pauses) < 0.4, pauses
 
 
 def test_session_mode(make_pooler, pg, restart):
