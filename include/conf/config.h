@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/mark.h"
+#include "base/file_id.h"
 #include "base/mem.h"
 #include "base/throttle.h"
 #include "conf/settings.h"
@@ -82,10 +82,10 @@ struct config_place {
 	unsigned line;
 };
 
-/* A file of the configuration, with its mark when it was read. */
+/* A file of the configuration, with its identity when it was read. */
 struct config_file {
 	const char *path;
-	struct mark mark;
+	struct file_id id;
 	struct config_file *next;
 };
 

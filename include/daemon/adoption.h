@@ -6,14 +6,14 @@
 #ifndef DAEMON_ADOPTION_H
 #define DAEMON_ADOPTION_H
 
-#include "daemon/configuration.h"
+#include "daemon/loaded_config.h"
 #include "session/site.h"
 
 struct adoption;
 
 /* What changes from running to next.  Returns one reference. */
 struct adoption *adoption_new(
-    const struct configuration *running, const struct configuration *next);
+    const struct loaded_config *running, const struct loaded_config *next);
 /* Only certificates have changed, so only they are adopted. */
 void adoption_limit_to_tls(struct adoption *a);
 void adoption_unref(struct adoption **a);

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "base/list.h"
-#include "daemon/configuration.h"
+#include "daemon/loaded_config.h"
 #include "daemon/options.h"
 #include "daemon/pidfile.h"
 #include "daemon/reload_run.h"
@@ -23,7 +23,7 @@ struct team;
 struct daemon {
 	struct site site;
 	/* the site borrows settings, rules and TLS contexts from it */
-	struct configuration in_force;
+	struct loaded_config in_force;
 	struct reload_run reloads;
 	struct deadline stats_due; /* the next line of statistics */
 	struct deadline tidy_due;  /* the next search for what has been idle for long */

@@ -8,20 +8,20 @@
 #include <stdbool.h>
 
 #include "auth/workers.h"
-#include "daemon/configuration.h"
+#include "daemon/loaded_config.h"
 
 struct load_job;
 
 /* Would loading this ini file, or the user list that is in force, delay the loop? Small
  * regular files do not. */
-bool load_job_is_due(const char *path, const struct configuration *running);
+bool load_job_is_due(const char *path, const struct loaded_config *running);
 
-/* configuration_load() for a reload, on a helper thread; done(owner, next, result) is
+/* loaded_config_load() for a reload, on a helper thread; done(owner, next, result) is
  * called on the loop's thread and may take over what next has.  NULL: no thread is to
  * be had. */
-typedef void load_done_fn(void *owner, struct configuration *next, int result);
+typedef void load_done_fn(void *owner, struct loaded_config *next, int result);
 struct load_job *load_job_submit(struct workers *workers, const char *path,
-    const struct configuration *running, load_done_fn *done, void *owner);
+    const struct loaded_config *running, load_done_fn *done, void *owner);
 /* done() will not be called; not from inside it. */
 void load_job_cancel(struct load_job *job);
 

@@ -32,7 +32,7 @@ struct login {
 	enum auth_type method;
 	/* before: the phase to return to after LOGIN_AWAIT */
 	enum login_phase phase, before;
-	struct rules *rules;         /* one reference: the rules in force when the
+	struct access_rules *rules;  /* one reference: the rules in force when the
 				      * login began */
 	const struct hba_rule *rule; /* borrowed from rules; NULL: auth_type decides */
 	struct dns_reverse *name_query; /* the running look-up of the name of the

@@ -29,8 +29,8 @@ void method_done(struct client *client);
 /* Finds the method of the first rule that fits the peer; rules NULL: there are none.
  * AUTH_NONE with HBA_NO_MATCH, AUTH_REJECT with HBA_OTHER_SPELLING.  With
  * HBA_NEEDS_NAME only *rule is set. */
-enum hba_result method_by_rules(const struct rules *rules, const struct hba_peer *peer,
-    const struct hba_rule **rule, enum auth_type *method);
+enum hba_result method_by_rules(const struct access_rules *rules,
+    const struct hba_peer *peer, const struct hba_rule **rule, enum auth_type *method);
 /* Can a login by this method succeed?  If not (AUTH_REJECT, AUTH_NONE), it makes no
  * difference whether the user exists. */
 bool method_may_succeed(enum auth_type method);

@@ -19,7 +19,7 @@
 #include "net/loop.h"
 #include "net/stream.h"
 #include "pool/catalog.h"
-#include "session/rules.h"
+#include "session/access_rules.h"
 #include "wire/vars.h"
 
 struct cancel_keys;
@@ -157,8 +157,8 @@ struct site {
 	struct map *verifier_waits;  /* see login/verifiers.h */
 	/* for the proofs of clients; NULL: libcrypto does not have it */
 	struct digest *sha256, *md5;
-	struct secret *no_secret; /* SECRET_NONE, of users that do not exist */
-	struct rules *rules;      /* one reference; NULL: auth_type needs none */
+	struct secret *no_secret;   /* SECRET_NONE, of users that do not exist */
+	struct access_rules *rules; /* one reference; NULL: auth_type needs none */
 	struct vars_schema *vars;
 	struct prepared_registry *prepared;     /* texts of all prepared statements */
 	struct prepared_registry *sql_prepared; /* texts of PREPARE commands */
@@ -188,7 +188,7 @@ struct site {
 	/* the positions of walks through `clients` in parts: of a scrape, and for
 	 * clients that could go to another site */
 	struct list_walk client_walk, idle_walk;
-	struct list rolls; /* struct roll by .node */
+	struct list snapshots; /* struct client_snapshot by .node */
 	struct cancel_keys *cancel_keys;
 	struct map *lookups;     /* running auth_queries: see login/authquery.h */
 	struct list switchovers; /* see switchover.h */
@@ -215,7 +215,8 @@ struct site {
 	uint8_t mock_secret[32]; /* salts of users that do not exist are made from it */
 	enum shutdown_mode shutdown;
 	bool is_still; /* SUSPEND is complete: see moving/handover.h */
-	/* closed at the descriptor limit, so that a console can connect; see spares.h
+	/* closed at the descriptor limit, so that a console can connect; see
+	 * reserved_fds.h
 	 */
 	int spare_fds[SITE_SPARES];
 	unsigned spare_count;

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "daemon/configuration.h"
+#include "daemon/loaded_config.h"
 #include "daemon/options.h"
 
 /* Reads the configuration and all files that it names, and prints each problem and each
@@ -15,8 +15,8 @@
  * is to run as. */
 unsigned check_config(FILE *out, const struct options *options);
 /* As check_config, but leaves what could be read in *loaded, which the caller has
- * passed to configuration_init. */
+ * passed to loaded_config_init. */
 unsigned check_loaded(
-    FILE *out, const struct options *options, struct configuration *loaded);
+    FILE *out, const struct options *options, struct loaded_config *loaded);
 
 #endif

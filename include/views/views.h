@@ -4,7 +4,7 @@
 #ifndef VIEWS_VIEWS_H
 #define VIEWS_VIEWS_H
 
-#include "session/roll.h"
+#include "session/client_snapshot.h"
 #include "views/row.h"
 
 struct pool;
@@ -26,7 +26,7 @@ view_walk_fn view_clients, view_servers, view_sockets, view_active_sockets;
  * goes to another site meanwhile is shown as it was then.  view_clients_end frees the
  * memory, at any time. */
 struct called {
-	struct roll roll;
+	struct client_snapshot snapshot;
 	struct site *site;
 	size_t column_count;
 };

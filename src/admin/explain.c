@@ -119,7 +119,7 @@ static void explain_database(struct explanation *e)
 
 static void explain_match(struct explanation *e, bool is_tls)
 {
-	const struct rules *rules = e->site->rules;
+	const struct access_rules *rules = e->site->rules;
 	struct hba_peer peer = {
 	    .is_unix = e->is_unix,
 	    .is_tls = is_tls,

@@ -26,32 +26,32 @@ enum {
 	HANGUL_COUNT = LEAD_COUNT * VOWEL_COUNT * TAIL_COUNT,
 };
 
-struct mark {
+struct code_point {
 	uint32_t code;
 	uint32_t index; /* position, which makes sorting stable */
 	uint8_t class;
 };
 
-struct marks {
-	struct mark *list; /* owned */
+struct code_points {
+	struct code_point *list; /* owned */
 	size_t count, cap;
 	bool failed; /* there was no memory */
 };
 
-static void marks_done(struct marks *m)
+static void code_points_done(struct code_points *m)
 {
 	if (m->list)
 		mem_wipe(m->list, m->cap * sizeof(*m->list));
 	mem_free(m->list);
 }
 
-static void marks_add(struct marks *m, uint32_t code, uint8_t class)
+static void code_points_add(struct code_points *m, uint32_t code, uint8_t class)
 {
 	if (m->failed)
 		return;
 	if (m->count == m->cap) {
 		size_t cap = m->cap ? m->cap * 2 : 64;
-		struct mark *list = mem_try(cap * sizeof(*list));
+		struct code_point *list = mem_try(cap * sizeof(*list));
 		if (!list) {
 			m->failed = true;
 			return;
@@ -59,11 +59,11 @@ static void marks_add(struct marks *m, uint32_t code, uint8_t class)
 		if (m->count)
 			memcpy(list, m->list, m->count * sizeof(*list));
 		/* not a resize, which would leave an unwiped copy */
-		marks_done(m);
+		code_points_done(m);
 		m->list = list;
 		m->cap = cap;
 	}
-	m->list[m->count] = (struct mark){code, (uint32_t)m->count, class};
+	m->list[m->count] = (struct code_point){code, (uint32_t)m->count, class};
 	m->count++;
 }
 
@@ -114,22 +114,22 @@ static char *put_utf8(char *out, uint32_t code)
 }
 
 /* The step "map" of RFC 4013.  -1: the text is not UTF-8, or nothing is left of it. */
-static int read_mapped(const struct unicode *u, const char *at, struct marks *out)
+static int read_mapped(const struct unicode *u, const char *at, struct code_points *out)
 {
 	while (*at) {
 		uint32_t code = read_utf8(&at);
 		if (code == 0)
 			return -1;
 		if (unicode_is(u, UNICODE_SPACE, code))
-			marks_add(out, ' ', 0);
+			code_points_add(out, ' ', 0);
 		else if (!unicode_is(u, UNICODE_NOTHING, code))
-			marks_add(out, code, 0);
+			code_points_add(out, code, 0);
 	}
 	return out->failed || out->count == 0 ? -1 : 0;
 }
 
 static bool has_any(
-    const struct unicode *u, enum unicode_set set, const struct marks *m)
+    const struct unicode *u, enum unicode_set set, const struct code_points *m)
 {
 	for (size_t i = 0; i < m->count; i++)
 		if (unicode_is(u, set, m->list[i].code))
@@ -139,7 +139,7 @@ static bool has_any(
 
 /* RFC 3454 section 6: a text with right-to-left characters has no left-to-right ones,
  * and begins and ends with a right-to-left one. */
-static bool is_direction_mixed(const struct unicode *u, const struct marks *m)
+static bool is_direction_mixed(const struct unicode *u, const struct code_points *m)
 {
 	if (!has_any(u, UNICODE_RIGHT, m))
 		return false;
@@ -148,16 +148,16 @@ static bool is_direction_mixed(const struct unicode *u, const struct marks *m)
 	       !unicode_is(u, UNICODE_RIGHT, m->list[m->count - 1].code);
 }
 
-static void decompose_hangul(uint32_t index, struct marks *out)
+static void decompose_hangul(uint32_t index, struct code_points *out)
 {
-	marks_add(out, LEAD_FIRST + index / (VOWEL_COUNT * TAIL_COUNT), 0);
-	marks_add(out, VOWEL_FIRST + index / TAIL_COUNT % VOWEL_COUNT, 0);
+	code_points_add(out, LEAD_FIRST + index / (VOWEL_COUNT * TAIL_COUNT), 0);
+	code_points_add(out, VOWEL_FIRST + index / TAIL_COUNT % VOWEL_COUNT, 0);
 	if (index % TAIL_COUNT)
-		marks_add(out, TAIL_FIRST + index % TAIL_COUNT, 0);
+		code_points_add(out, TAIL_FIRST + index % TAIL_COUNT, 0);
 }
 
 /* Recursive; the tables nest less than five levels deep. */
-static void decompose(const struct unicode *u, uint32_t code, struct marks *out)
+static void decompose(const struct unicode *u, uint32_t code, struct code_points *out)
 {
 	const uint32_t *parts;
 	size_t count;
@@ -168,7 +168,7 @@ static void decompose(const struct unicode *u, uint32_t code, struct marks *out)
 	}
 	parts = unicode_parts(u, code, &count);
 	if (!parts) {
-		marks_add(out, code, unicode_class(u, code));
+		code_points_add(out, code, unicode_class(u, code));
 		return;
 	}
 	for (size_t i = 0; i < count; i++)
@@ -177,7 +177,7 @@ static void decompose(const struct unicode *u, uint32_t code, struct marks *out)
 
 static int compare_marks(const void *a, const void *b)
 {
-	const struct mark *x = a, *y = b;
+	const struct code_point *x = a, *y = b;
 
 	if (x->class != y->class)
 		return x->class < y->class ? -1 : 1;
@@ -185,7 +185,7 @@ static int compare_marks(const void *a, const void *b)
 }
 
 /* Sorts each sequence of combining marks by class. */
-static void order(struct marks *m)
+static void order(struct code_points *m)
 {
 	for (size_t i = 0; i < m->count; i++) {
 		size_t start = i;
@@ -212,14 +212,14 @@ static uint32_t compose_pair(const struct unicode *u, uint32_t first, uint32_t s
 
 /* Composes in place: a mark is joined with the last starter (a character that does not
  * combine) unless a mark of the same or a higher class stands between them. */
-static void compose(const struct unicode *u, struct marks *m)
+static void compose(const struct unicode *u, struct code_points *m)
 {
-	struct mark *starter = NULL;
+	struct code_point *starter = NULL;
 	int between = -1; /* class of the last mark kept behind the starter */
 	size_t kept = 0;
 
 	for (size_t i = 0; i < m->count; i++) {
-		struct mark mark = m->list[i];
+		struct code_point mark = m->list[i];
 		uint32_t joined =
 		    starter && between < (int)mark.class ? compose_pair(u,
 							       starter->code, mark.code)
@@ -249,7 +249,7 @@ static char *copy_text(const char *text)
 	return copy;
 }
 
-static char *write_utf8(const struct marks *m)
+static char *write_utf8(const struct code_points *m)
 {
 	char *text = mem_try(m->count * 4 + 1), *at = text;
 
@@ -271,7 +271,7 @@ static bool is_ascii(const char *text)
 
 char *saslprep(const char *password)
 {
-	struct marks mapped = {0}, normal = {0};
+	struct code_points mapped = {0}, normal = {0};
 	struct unicode *u;
 	char *prepared = NULL;
 
@@ -289,8 +289,8 @@ char *saslprep(const char *password)
 	compose(u, &normal);
 	prepared = write_utf8(&normal);
 out:
-	marks_done(&mapped);
-	marks_done(&normal);
+	code_points_done(&mapped);
+	code_points_done(&normal);
 	unicode_free(&u);
 	return prepared;
 }

@@ -13,7 +13,7 @@
 
 #include "auth/digest.h"
 #include "auth/saslprep.h"
-#include "base/last_words.h"
+#include "base/crash_flush.h"
 #include "base/mem.h"
 
 enum { HMAC_BLOCK = 64 }; /* block size of SHA-256 */
@@ -24,7 +24,7 @@ static void must(int ok)
 {
 	if (ok)
 		return;
-	last_words_say();
+	crash_flush_say();
 	fputs("FATAL out of memory in libcrypto\n", stderr);
 	_exit(1);
 }

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/crash_flush.h"
 #include "base/json.h"
-#include "base/last_words.h"
 #include "base/log_line.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -62,7 +62,7 @@ struct log {
 	/* must be the first member, see log_is_on */
 	const struct log_threshold *threshold;
 	struct shared *shared;
-	struct last_words *last_words;
+	struct crash_flush *crash_flush;
 	int worker; /* number of the worker; -1: none */
 	bool holds; /* lines of this thread may wait for log_flush */
 };
@@ -260,9 +260,9 @@ static void say_held(void *ctx)
 
 void log_hold(struct log *log)
 {
-	log->last_words = last_words_begin(say_held, log);
+	log->crash_flush = crash_flush_begin(say_held, log);
 	/* without last words, a crash would lose the lines that led to it */
-	log->holds = log->last_words;
+	log->holds = log->crash_flush;
 }
 
 void log_flush(struct log *log)
@@ -280,7 +280,7 @@ void log_release(struct log *log)
 {
 	log_flush(log);
 	log->holds = false;
-	last_words_end(&log->last_words);
+	crash_flush_end(&log->crash_flush);
 }
 
 /* ---- making ---- */

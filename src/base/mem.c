@@ -11,7 +11,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "base/last_words.h"
+#include "base/crash_flush.h"
 
 #if defined(__has_feature)
 #	if __has_feature(address_sanitizer)
@@ -30,7 +30,7 @@
 
 static void __attribute__((noreturn)) die(const char *message)
 {
-	last_words_say();
+	crash_flush_say();
 	ssize_t ignored = write(STDERR_FILENO, message, strlen(message));
 	(void)ignored;
 	_exit(1);

@@ -85,13 +85,13 @@ struct config *config_with(
 
 bool config_is_current(const struct config *c)
 {
-	struct mark now;
+	struct file_id now;
 
 	if (c->base)
 		return false;
 	for (const struct config_file *file = c->files; file; file = file->next) {
-		mark_take(&now, file->path);
-		if (!mark_is_same(&file->mark, &now))
+		file_id_take(&now, file->path);
+		if (!file_id_is_same(&file->id, &now))
 			return false;
 	}
 	return true;

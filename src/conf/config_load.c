@@ -364,14 +364,14 @@ static int load_item(
 	return 0;
 }
 
-/* Notes a file with its mark, which is taken before the file is read, so that a change
- * meanwhile is noticed later. */
+/* Notes a file with its identity, which is taken before the file is read, so that a
+ * change meanwhile is noticed later. */
 static const char *note_file(struct config *c, const char *path)
 {
 	struct config_file *file = arena_alloc(c->arena, sizeof(*file));
 
 	file->path = arena_strdup(c->arena, path);
-	mark_take(&file->mark, path);
+	file_id_take(&file->id, path);
 	file->next = c->files;
 	c->files = file;
 	return file->path;

@@ -12,8 +12,8 @@
 #include "session/session.h"
 
 struct adoption {
-	struct config *config; /* one reference, as of the next two members */
-	struct rules *rules;   /* NULL: auth_type needs no rules */
+	struct config *config;      /* one reference, as of the next two members */
+	struct access_rules *rules; /* NULL: auth_type needs no rules */
 	struct tls_setup *tls;
 	struct userlist *users; /* one reference; NULL: the list in force stays */
 	atomic_uint refs;
@@ -31,13 +31,13 @@ struct notice {
 };
 
 struct adoption *adoption_new(
-    const struct configuration *running, const struct configuration *next)
+    const struct loaded_config *running, const struct loaded_config *next)
 {
 	struct adoption *a = mem_zero(sizeof(*a));
 
 	a->refs = 1;
 	a->config = config_ref(next->config);
-	a->rules = rules_ref(next->rules);
+	a->rules = access_rules_ref(next->rules);
 	a->tls = tls_setup_ref(next->tls ? next->tls : running->tls);
 	a->users = userlist_ref(next->users);
 	a->is_obsoleting = running->tls && next->tls &&
@@ -58,7 +58,7 @@ void adoption_unref(struct adoption **ap)
 	if (!a || atomic_fetch_sub(&a->refs, 1) > 1)
 		return;
 	config_unref(&a->config);
-	rules_unref(&a->rules);
+	access_rules_unref(&a->rules);
 	tls_setup_unref(&a->tls);
 	userlist_unref(&a->users);
 	mem_free(a);
@@ -79,12 +79,12 @@ static void note_change(void *ctx, const char *text)
  */
 static void take_rules(struct site *site, const struct adoption *a)
 {
-	struct rules *old_rules = site->rules;
+	struct access_rules *old_rules = site->rules;
 	struct tls_setup *old_tls = site->tls;
 
-	site->rules = rules_ref(a->rules);
+	site->rules = access_rules_ref(a->rules);
 	site->tls = tls_setup_ref(a->tls);
-	rules_unref(&old_rules);
+	access_rules_unref(&old_rules);
 	tls_setup_unref(&old_tls);
 }
 

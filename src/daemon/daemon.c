@@ -9,13 +9,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/floors.h"
-#include "daemon/modes.h"
 #include "daemon/notify.h"
 #include "daemon/process.h"
+#include "daemon/process_state.h"
 #include "daemon/reload.h"
 #include "daemon/reload_run.h"
 #include "daemon/signals.h"
+#include "daemon/site_build.h"
 #include "daemon/spread.h"
 #include "daemon/takeover.h"
 #include "daemon/team.h"
@@ -30,10 +30,10 @@ static const struct process_verbs verbs = {
     .reload = reload_run_ask,
     .set = reload_set,
     .is_set_put_off = reload_run_is_reading,
-    .shutdown = modes_shutdown,
-    .pause = modes_pause,
-    .suspend = modes_suspend,
-    .resume = modes_resume,
+    .shutdown = process_state_shutdown,
+    .pause = process_state_pause,
+    .suspend = process_state_suspend,
+    .resume = process_state_resume,
     .takeover = takeover_give,
     .may_pass_cancel = takeover_may_pass_cancel,
 };
@@ -111,7 +111,7 @@ static int go_background(
 
 /* Becomes the account of the setting `user`, and opens the log file only then, so that
  * the file belongs to that account. */
-static int settle(struct daemon *d, const struct configuration *c, struct err *err)
+static int settle(struct daemon *d, const struct loaded_config *c, struct err *err)
 {
 	const struct settings *settings = &c->config->settings;
 
@@ -120,7 +120,7 @@ static int settle(struct daemon *d, const struct configuration *c, struct err *e
 	if (switch_user(d, settings, err) < 0)
 		return -1;
 	reload_configure_log(d, settings);
-	findings_log_errors(&c->findings, d->site.log);
+	diagnostics_log_errors(&c->diagnostics, d->site.log);
 	reload_tell_warnings(d, c);
 	if (check_old_process(d, settings, err) < 0 ||
 	    go_background(d, settings, err) < 0)
@@ -187,14 +187,14 @@ static void say_up(struct daemon *d)
 
 static int start(struct daemon *d, struct err *err)
 {
-	struct configuration first;
+	struct loaded_config first;
 	int rc;
 
-	configuration_init(&first);
-	if (configuration_load(&first, d->options->file, NULL, AT_START) < 0) {
-		findings_log_errors(&first.findings, d->site.log);
-		err_set(err, "%s", configuration_failure(&first));
-		configuration_done(&first);
+	loaded_config_init(&first);
+	if (loaded_config_load(&first, d->options->file, NULL, AT_START) < 0) {
+		diagnostics_log_errors(&first.diagnostics, d->site.log);
+		err_set(err, "%s", loaded_config_failure(&first));
+		loaded_config_done(&first);
 		return -1;
 	}
 	rc = settle(d, &first, err);
@@ -202,7 +202,7 @@ static int start(struct daemon *d, struct err *err)
 		unsigned workers = team_size(&first.config->settings);
 		if (workers > 1)
 			d->crew = crew_new(workers);
-		rc = floors_open(
+		rc = site_build(
 		    &d->site, &first.config->settings, d->crew, workers, err);
 	}
 	if (rc == 0 && first.config->settings.client_tls_key_file)
@@ -215,7 +215,7 @@ static int start(struct daemon *d, struct err *err)
 		takeover_hold_pools(d);
 	if (rc == 0)
 		reload_adopt(d, &first);
-	configuration_done(&first);
+	loaded_config_done(&first);
 	return rc == 0 ? begin_to_serve(d, err) : -1;
 }
 
@@ -244,11 +244,11 @@ static void take_apart(struct daemon *d)
 	/* connections that do not close now are closed by the exit */
 	if (d->team)
 		return;
-	if (floors_empty(site) < 0)
+	if (site_build_empty(site) < 0)
 		return;
-	floors_close(site);
+	site_build_free(site);
 	crew_free(&d->crew);
-	configuration_done(&d->in_force);
+	loaded_config_done(&d->in_force);
 	log_free(&site->log);
 }
 
@@ -260,9 +260,9 @@ static void daemon_init(struct daemon *d, const struct options *options)
 	d->options = options;
 	d->starter = -1;
 	pidfile_init(&d->pidfile, NULL);
-	configuration_init(&d->in_force);
-	deadline_init(&d->exit_due, modes_exit_check);
-	deadline_init(&d->suspend_due, modes_suspend_check);
+	loaded_config_init(&d->in_force);
+	deadline_init(&d->exit_due, process_state_exit_check);
+	deadline_init(&d->suspend_due, process_state_suspend_check);
 	ticker_init(d);
 	reload_run_init(&d->reloads);
 	mem_init(&d->site.mem);
@@ -289,7 +289,7 @@ int daemon_run(const struct options *options)
 		say_up(&d);
 		/* a signal may have come in the turn in which the takeover succeeded */
 		if (d.site.shutdown != SHUTDOWN_NOW)
-			floors_run(&d.site);
+			site_build_run(&d.site);
 	} else {
 		/* whoever has given -d waits for this line */
 		if (d.starter >= 0 && !options->is_quiet)

@@ -16,7 +16,7 @@ enum { LONG_SIZE = 64 * 1024 };
 struct load_job {
 	struct workers_job job; /* first member */
 	char *path;             /* owned */
-	struct configuration running, next;
+	struct loaded_config running, next;
 	int result;
 	load_done_fn *done;
 	void *owner; /* borrowed */
@@ -31,7 +31,7 @@ static bool is_long(const char *path)
 	return !S_ISREG(st.st_mode) || st.st_size > LONG_SIZE;
 }
 
-bool load_job_is_due(const char *path, const struct configuration *running)
+bool load_job_is_due(const char *path, const struct loaded_config *running)
 {
 	const struct config_file *file;
 
@@ -54,7 +54,7 @@ static void run_load(struct workers_job *job)
 	struct throttle throttle = {0};
 
 	j->next.throttle = &throttle;
-	j->result = configuration_load(&j->next, j->path, &j->running, STRICT);
+	j->result = loaded_config_load(&j->next, j->path, &j->running, STRICT);
 	j->next.throttle = NULL;
 }
 
@@ -64,7 +64,7 @@ static void run_free(struct workers_job *job)
 	struct throttle throttle = {0};
 
 	j->next.throttle = &throttle;
-	configuration_done(&j->next);
+	loaded_config_done(&j->next);
 	j->next.throttle = NULL;
 }
 
@@ -73,7 +73,7 @@ static void job_done(struct workers_job *job)
 	struct load_job *j = job_of(job);
 
 	/* These are not the references that are left last: freeing is long, too. */
-	configuration_done(&j->running);
+	loaded_config_done(&j->running);
 	if (j->done)
 		j->done(j->owner, &j->next, j->result);
 }
@@ -82,8 +82,8 @@ static void job_discard(struct workers_job *job)
 {
 	struct load_job *j = job_of(job);
 
-	configuration_done(&j->next);
-	configuration_done(&j->running);
+	loaded_config_done(&j->next);
+	loaded_config_done(&j->running);
 	mem_free(j->path);
 	mem_free(j);
 }
@@ -92,8 +92,8 @@ static struct load_job *job_new(void (*run)(struct workers_job *job))
 {
 	struct load_job *j = mem_zero(sizeof(*j));
 
-	configuration_init(&j->running);
-	configuration_init(&j->next);
+	loaded_config_init(&j->running);
+	loaded_config_init(&j->next);
 	j->job.kind = WORKERS_READ;
 	j->job.run = run;
 	j->job.done = job_done;
@@ -113,7 +113,7 @@ static struct load_job *job_submit(struct workers *workers, struct load_job *j)
 }
 
 struct load_job *load_job_submit(struct workers *workers, const char *path,
-    const struct configuration *running, load_done_fn *done, void *owner)
+    const struct loaded_config *running, load_done_fn *done, void *owner)
 {
 	struct load_job *j = job_new(run_load);
 
@@ -121,7 +121,7 @@ struct load_job *load_job_submit(struct workers *workers, const char *path,
 	j->running.config = config_ref(running->config);
 	j->running.tls = tls_setup_ref(running->tls);
 	j->running.users = userlist_ref(running->users);
-	j->running.users_mark = running->users_mark;
+	j->running.users_file_id = running->users_file_id;
 	j->done = done;
 	j->owner = owner;
 	return job_submit(workers, j);

@@ -1,5 +1,5 @@
 /*
- * Puts a loaded snapshot in force and logs what it changes.  configuration.c loads it;
+ * Puts a loaded snapshot in force and logs what it changes.  loaded_config.c loads it;
  * the catalog applies it to databases and users.
  */
 #include "daemon/reload.h"
@@ -9,7 +9,7 @@
 
 #include "base/errors.h"
 #include "daemon/adoption.h"
-#include "daemon/changes.h"
+#include "daemon/config_diff.h"
 #include "login/listen.h"
 #include "metrics/metrics.h"
 #include "session/crew.h"
@@ -67,7 +67,7 @@ static void set_clocks(struct daemon *d, const struct settings *s)
 	deadline_set(site->loop, &d->tidy_due, loop_now(site->loop));
 }
 
-void reload_adopt(struct daemon *d, struct configuration *next)
+void reload_adopt(struct daemon *d, struct loaded_config *next)
 {
 	struct site *site = &d->site;
 	const struct settings *s = &next->config->settings;
@@ -80,7 +80,7 @@ void reload_adopt(struct daemon *d, struct configuration *next)
 	struct adoption *adoption = adoption_new(&d->in_force, next);
 	adoption_spread(site, adoption);
 	adoption_unref(&adoption);
-	configuration_take(&d->in_force, next);
+	loaded_config_take(&d->in_force, next);
 	listen_apply_settings(site);
 	metrics_review(site);
 	set_clocks(d, s);
@@ -88,27 +88,27 @@ void reload_adopt(struct daemon *d, struct configuration *next)
 
 void reload_changed_tls(struct daemon *d)
 {
-	struct configuration next;
+	struct loaded_config next;
 
-	configuration_init(&next);
-	if (configuration_load_tls(&next, &d->in_force) > 0) {
+	loaded_config_init(&next);
+	if (loaded_config_load_tls(&next, &d->in_force) > 0) {
 		log_put(d->site.log, LEVEL_LOG | KIND_TLS, NULL,
 		    "certificate files have changed, using them");
 		struct adoption *adoption = adoption_new(&d->in_force, &next);
 		adoption_limit_to_tls(adoption);
 		adoption_spread(&d->site, adoption);
 		adoption_unref(&adoption);
-		configuration_take(&d->in_force, &next);
+		loaded_config_take(&d->in_force, &next);
 		metrics_review(&d->site);
 	}
-	findings_log_errors(&next.findings, d->site.log);
-	configuration_done(&next);
+	diagnostics_log_errors(&next.diagnostics, d->site.log);
+	loaded_config_done(&next);
 }
 
-void reload_tell_warnings(struct daemon *d, const struct configuration *c)
+void reload_tell_warnings(struct daemon *d, const struct loaded_config *c)
 {
-	if (!findings_are_equal(&d->in_force.findings, &c->findings))
-		findings_log_warnings(&c->findings, d->site.log);
+	if (!diagnostics_are_equal(&d->in_force.diagnostics, &c->diagnostics))
+		diagnostics_log_warnings(&c->diagnostics, d->site.log);
 }
 
 /* ---- the verbs ---- */
@@ -119,7 +119,7 @@ static void forget_salted(struct site *site, void *ctx)
 	salted_forget_all(site);
 }
 
-int reload_take(struct daemon *d, struct configuration *next, int result,
+int reload_take(struct daemon *d, struct loaded_config *next, int result,
     struct userlist **users, struct err *err)
 {
 	struct site *site = &d->site;
@@ -127,19 +127,19 @@ int reload_take(struct daemon *d, struct configuration *next, int result,
 
 	if (result < 0) {
 		/* the new snapshot is refused: logs why, and the one in force stays */
-		findings_log_errors(&next->findings, d->site.log);
+		diagnostics_log_errors(&next->diagnostics, d->site.log);
 		log_put(d->site.log, LEVEL_WARNING | KIND_RELOAD, NULL,
 		    "config file loading failed");
 		reload_configure_log(d, site_settings(&d->site));
-		findings_first_error(&next->findings, err);
+		diagnostics_first_error(&next->diagnostics, err);
 		return -1;
 	}
 	log_put(
 	    site->log, LEVEL_DEBUG | KIND_RELOAD, NULL, "reload: everything is read");
-	findings_log_errors(&next->findings, site->log);
+	diagnostics_log_errors(&next->diagnostics, site->log);
 	reload_tell_warnings(d, next);
 	buf_init(&line, 0);
-	changes_put(&line, &d->in_force, next);
+	config_diff_put(&line, &d->in_force, next);
 	log_put(d->site.log, LEVEL_LOG | KIND_RELOAD, NULL,
 	    "configuration reloaded, changed: %s", buf_text(&line));
 	buf_done(&line);
@@ -159,15 +159,15 @@ int reload_take(struct daemon *d, struct configuration *next, int result,
 int reload_set(struct site *site, const char *name, const char *value, struct err *err)
 {
 	struct daemon *d = site_daemon(site);
-	struct configuration next;
+	struct loaded_config next;
 	int rc;
 
-	configuration_init(&next);
-	rc = configuration_set(&next, &d->in_force, name, value, err);
-	findings_log_errors(&next.findings, site->log);
-	findings_log_warnings(&next.findings, site->log);
+	loaded_config_init(&next);
+	rc = loaded_config_set(&next, &d->in_force, name, value, err);
+	diagnostics_log_errors(&next.diagnostics, site->log);
+	diagnostics_log_warnings(&next.diagnostics, site->log);
 	if (rc >= 0)
 		reload_adopt(d, &next);
-	configuration_done(&next);
+	loaded_config_done(&next);
 	return rc;
 }

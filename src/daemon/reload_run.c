@@ -1,5 +1,5 @@
 /*
- * The steps of reloads, and the consoles that wait for their end.  configuration.c
+ * The steps of reloads, and the consoles that wait for their end.  loaded_config.c
  * loads, reload.c puts in force.
  */
 #include "daemon/reload_run.h"
@@ -108,21 +108,21 @@ static void begin_users(struct daemon *d)
 /* is_long: users are taken over a few per turn, and a helper thread frees the old
  * snapshot and the old list. */
 static void run_take(
-    struct daemon *d, struct configuration *next, int result, bool is_long)
+    struct daemon *d, struct loaded_config *next, int result, bool is_long)
 {
 	struct reload_run *r = &d->reloads;
 
 	if (is_long)
 		r->old = config_ref(d->in_force.config);
 	result = reload_take(d, next, result, is_long ? &r->users : NULL, &r->err);
-	configuration_done(next);
+	loaded_config_done(next);
 	if (r->users)
 		begin_users(d);
 	else
 		run_finish(d, result);
 }
 
-static void config_is_loaded(void *owner, struct configuration *next, int result)
+static void config_is_loaded(void *owner, struct loaded_config *next, int result)
 {
 	struct daemon *d = owner;
 
@@ -134,7 +134,7 @@ static void run_start(struct daemon *d)
 {
 	struct reload_run *r = &d->reloads;
 	const char *path = site_settings(&d->site)->conffile;
-	struct configuration next;
+	struct loaded_config next;
 
 	r->begun++;
 	r->phase = RELOAD_READING;
@@ -143,8 +143,8 @@ static void run_start(struct daemon *d)
 		    d->site.workers, path, &d->in_force, config_is_loaded, d);
 	if (r->job)
 		return;
-	configuration_init(&next);
-	int result = configuration_load(&next, path, &d->in_force, STRICT);
+	loaded_config_init(&next);
+	int result = loaded_config_load(&next, path, &d->in_force, STRICT);
 	run_take(d, &next, result, false);
 }
 

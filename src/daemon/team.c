@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "daemon/daemon.h"
-#include "daemon/floors.h"
+#include "daemon/site_build.h"
 #include "login/listen.h"
 #include "moving/lend.h"
 #include "session/crew.h"
@@ -153,17 +153,17 @@ static void *worker_main(void *arg)
 	struct daemon *d = w->team->d;
 
 	name_thread(w);
-	if (floors_open(&w->site, w->team->settings, d->crew, w->index, &w->err) == 0) {
+	if (site_build(&w->site, w->team->settings, d->crew, w->index, &w->err) == 0) {
 		take_after_control(&w->site, &d->site);
 		note(w, &w->is_up);
-		floors_run(&w->site);
+		site_build_run(&w->site);
 	} else {
 		note(w, &w->has_failed);
 	}
-	w->is_empty = w->site.loop && floors_empty(&w->site) == 0;
+	w->is_empty = w->site.loop && site_build_empty(&w->site) == 0;
 	await_end_of_all(w->team);
 	if (w->is_empty)
-		floors_close(&w->site);
+		site_build_free(&w->site);
 	note(w, &w->has_ended);
 	return NULL;
 }

@@ -21,7 +21,7 @@
 #include "session/client.h"
 #include "session/listener.h"
 #include "session/passing.h"
-#include "session/spares.h"
+#include "session/reserved_fds.h"
 #include "session/tls_setup.h"
 #include "wire/message.h"
 #include "wire/proxy_header.h"
@@ -322,11 +322,11 @@ static int accept_on_spare(struct listener *l, struct sock_addr *peer)
 	struct site *site = l->site;
 	int fd;
 
-	if (!spares_give_up(site))
+	if (!reserved_fds_give_up(site))
 		return -1;
 	fd = sock_accept(l->fd, peer);
 	if (fd < 0)
-		spares_refill(site);
+		reserved_fds_refill(site);
 	return fd;
 }
 
@@ -373,7 +373,7 @@ static void accept_ready(void *ctx, int fd)
 	 * that still waits makes the socket ready again in the next turn. */
 	accept_one(l);
 	/* the connection may have taken a spare descriptor */
-	spares_refill(l->site);
+	reserved_fds_refill(l->site);
 }
 
 /* ---- listeners ---- */

@@ -110,8 +110,8 @@ bool method_asks_scram(
 	return is_mostly_scram;
 }
 
-enum hba_result method_by_rules(const struct rules *rules, const struct hba_peer *peer,
-    const struct hba_rule **rule, enum auth_type *method)
+enum hba_result method_by_rules(const struct access_rules *rules,
+    const struct hba_peer *peer, const struct hba_rule **rule, enum auth_type *method)
 {
 	enum hba_result result =
 	    rules ? hba_match(rules->hba, peer, rule) : HBA_NO_MATCH;
@@ -235,7 +235,7 @@ enum method method_choose(struct client *client, method_known_fn *known)
 	login->method = (enum auth_type)site_settings(site)->auth_type;
 	if (login->method != AUTH_HBA)
 		return METHOD_KNOWN;
-	login->rules = rules_ref(site->rules);
+	login->rules = access_rules_ref(site->rules);
 	if (method_match(client, HBA_NAME_UNKNOWN, NULL) == METHOD_KNOWN)
 		return METHOD_KNOWN;
 	login->method_known = known;
@@ -250,5 +250,5 @@ void method_done(struct client *client)
 	if (login->name_query)
 		dns_reverse_cancel(&login->name_query);
 	deadline_clear(client->conn.site->loop, &login->name_due);
-	rules_unref(&login->rules);
+	access_rules_unref(&login->rules);
 }

@@ -9,7 +9,7 @@
 #include "moving/bundle.h"
 #include "pool/activity.h"
 #include "session/client.h"
-#include "session/roll.h"
+#include "session/client_snapshot.h"
 
 /* How many clients are described in one step, which is about a millisecond's work, and
  * how many are looked at to find some that rest. */
@@ -17,7 +17,7 @@ enum { GO_AT_ONCE = 16, LOOK_AT_ONCE = 256 };
 
 /* The clients that were chosen. */
 struct relocation {
-	struct roll roll;
+	struct client_snapshot snapshot;
 };
 
 /* A client on its way. */
@@ -44,7 +44,7 @@ void relocate_watch(struct site *site)
 static struct relocation *begin(struct site *site)
 {
 	site->relocation = mem_zero(sizeof(*site->relocation));
-	roll_begin(&site->relocation->roll, site);
+	client_snapshot_begin(&site->relocation->snapshot, site);
 	return site->relocation;
 }
 
@@ -60,8 +60,8 @@ static void choose_from(
 		 * round, and move again and again. */
 		if (!entry->ask || entry->count * 4 > ahead * 3)
 			continue;
-		roll_add(
-		    &r->roll, container_of(entry->ask, struct client, request.ask));
+		client_snapshot_add(
+		    &r->snapshot, container_of(entry->ask, struct client, request.ask));
 		ahead -= entry->count * 2 < ahead ? entry->count * 2 : ahead;
 	}
 }
@@ -76,7 +76,7 @@ size_t relocate_choose_active(struct site *site, unsigned percent)
 	r = begin(site);
 	choose_from(r, activity, percent);
 	activity_end(site->catalog);
-	return r->roll.count;
+	return r->snapshot.count;
 }
 
 size_t relocate_choose_idle(struct site *site, size_t most)
@@ -87,15 +87,15 @@ size_t relocate_choose_idle(struct site *site, size_t most)
 	r = begin(site);
 	if (!site->idle_walk.next)
 		list_walk_begin(&site->idle_walk, &site->clients);
-	for (int i = 0; i < LOOK_AT_ONCE && r->roll.count < most; i++) {
+	for (int i = 0; i < LOOK_AT_ONCE && r->snapshot.count < most; i++) {
 		struct node *node = list_walk_next(&site->idle_walk, &site->clients);
 		if (!node)
 			break;
 		struct client *client = container_of(node, struct client, site_node);
 		if (moving_is_at_rest(client))
-			roll_add(&r->roll, client);
+			client_snapshot_add(&r->snapshot, client);
 	}
-	return r->roll.count;
+	return r->snapshot.count;
 }
 
 /* ---- departure ---- */
@@ -161,7 +161,7 @@ static struct traveller *depart(struct client *client, struct crew_member *to)
 	struct conn *conn = &client->conn;
 	struct traveller *t = traveller_new(client, to);
 
-	roll_leave(conn->site, client);
+	client_snapshot_leave(conn->site, client);
 	if (moving_offer_client(conn->site, client, bundle_put, &t->parcels) < 0) {
 		traveller_free(t);
 		conn_start(conn);
@@ -192,18 +192,19 @@ static bool is_ready(struct client *client)
 
 size_t relocate_step(struct site *site, struct crew_member *to, struct list *list)
 {
-	struct roll *roll = site->relocation ? &site->relocation->roll : NULL;
+	struct client_snapshot *snapshot =
+	    site->relocation ? &site->relocation->snapshot : NULL;
 	size_t left = 0, gone_count = 0;
 
-	for (size_t i = 0; roll && i < roll->count; i++) {
-		struct client *client = roll->clients[i];
+	for (size_t i = 0; snapshot && i < snapshot->count; i++) {
+		struct client *client = snapshot->clients[i];
 		if (!client || client->conn.is_doomed) {
-			roll->clients[i] = NULL;
+			snapshot->clients[i] = NULL;
 		} else if (gone_count == GO_AT_ONCE || !is_ready(client)) {
 			left++;
 		} else {
 			struct traveller *t = depart(client, to);
-			roll->clients[i] = NULL;
+			snapshot->clients[i] = NULL;
 			gone_count++;
 			if (t)
 				list_push_back(list, &t->node);
@@ -220,9 +221,9 @@ void relocate_end(struct site *site)
 	activity_end(site->catalog);
 	if (!r)
 		return;
-	while ((client = roll_next(&r->roll)))
+	while ((client = client_snapshot_next(&r->snapshot)))
 		conn_start(&client->conn);
-	roll_end(&r->roll, site);
+	client_snapshot_end(&r->snapshot, site);
 	mem_free(r);
 	site->relocation = NULL;
 }

@@ -11,11 +11,11 @@
 
 #include "base/text.h"
 #include "session/cancel_keys.h"
+#include "session/client_snapshot.h"
 #include "session/crew.h"
 #include "session/limits.h"
-#include "session/roll.h"
+#include "session/reserved_fds.h"
 #include "session/server.h"
-#include "session/spares.h"
 #include "wire/codec.h"
 #include "wire/message.h"
 #include "wire/prepared.h"
@@ -34,10 +34,10 @@ static void client_destroy(struct conn *conn)
 {
 	struct site *site = conn->site;
 	if (conn_client(conn)->is_spare || conn_client(conn)->has_gone)
-		spares_refill(site);
+		reserved_fds_refill(site);
 	if (!conn_client(conn)->has_gone)
 		crew_count_client(site, -1);
-	roll_strike(site, conn_client(conn));
+	client_snapshot_strike(site, conn_client(conn));
 	slab_put(site->client_slab, conn_client(conn));
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "session/spares.h"
+#include "session/reserved_fds.h"
 
 /* How often it is checked whether workers take what was sent to them. */
 enum { LOOK_US = 50000 };
@@ -307,7 +307,7 @@ static bool may_show_to(struct client *carrier, struct crew_member *to,
 {
 	struct conn *conn = &carrier->conn;
 	struct passage *p;
-	int fd = spares_duplicate(conn->site, conn->stream.fd);
+	int fd = reserved_fds_duplicate(conn->site, conn->stream.fd);
 
 	if (fd < 0)
 		return false;

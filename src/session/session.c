@@ -9,13 +9,13 @@
 #include "base/text.h"
 #include "session/cancel_keys.h"
 #include "session/client.h"
+#include "session/client_snapshot.h"
 #include "session/crew.h"
 #include "session/helpers.h"
 #include "session/passing.h"
-#include "session/roll.h"
+#include "session/reserved_fds.h"
 #include "session/salted.h"
 #include "session/server.h"
-#include "session/spares.h"
 #include "session/switchover.h"
 
 int session_init(struct site *site, struct err *err)
@@ -24,13 +24,13 @@ int session_init(struct site *site, struct err *err)
 	site->server_slab = slab_new(&site->mem, "server_cache", sizeof(struct server));
 	list_init(&site->clients);
 	list_init(&site->login_clients);
-	list_init(&site->rolls);
+	list_init(&site->snapshots);
 	list_init(&site->listeners);
 	site->cancel_keys = cancel_keys_new();
 	site->next_id = 1 + (site->crew ? site->crew->index : 0);
 	site->id_step = crew_site_count(site);
 	passing_init(site);
-	spares_init(site);
+	reserved_fds_init(site);
 	mem_random(site->mock_secret, sizeof(site->mock_secret));
 	if (gethostname(site->hostname, sizeof(site->hostname) - 1) != 0)
 		site->hostname[0] = '\0';
@@ -76,12 +76,12 @@ void session_review(struct site *site)
 void session_done(struct site *site)
 {
 	switchover_done(site);
-	roll_forget_all(site);
+	client_snapshot_forget_all(site);
 	passing_done(site);
 	helpers_done(site);
 	salted_done(site);
 	cancel_keys_free(&site->cancel_keys);
-	spares_done(site);
+	reserved_fds_done(site);
 	slab_free(&site->client_slab);
 	slab_free(&site->server_slab);
 	mem_wipe(site->mock_secret, sizeof(site->mock_secret));

@@ -205,7 +205,7 @@ static void finish(struct switchover *s)
 }
 
 /* The end of a switchover, as an order for every site. */
-struct ending {
+struct switch_end {
 	bool elects, has_name;
 	int port;
 	size_t host_at; /* in texts */
@@ -214,7 +214,7 @@ struct ending {
 
 static void end_at(struct site *site, const void *what)
 {
-	const struct ending *e = what;
+	const struct switch_end *e = what;
 	struct database *db = catalog_find_database(site->catalog, e->texts);
 
 	if (!db)
@@ -234,8 +234,8 @@ static void go_on(const struct switchover *s, const struct successor *to)
 {
 	const char *host = to && to->name ? to->name : "";
 	size_t database_size = strlen(s->database) + 1, host_size = strlen(host) + 1;
-	size_t size = sizeof(struct ending) + database_size + host_size;
-	struct ending *e = mem_zero(size);
+	size_t size = sizeof(struct switch_end) + database_size + host_size;
+	struct switch_end *e = mem_zero(size);
 
 	if (to) {
 		e->elects = true;

@@ -15,7 +15,7 @@
 #include "auth/secret.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "daemon/configuration.h"
+#include "daemon/loaded_config.h"
 #include "daemon/process.h"
 #include "net/sock.h"
 #include "tools/file_rights.h"
@@ -285,7 +285,7 @@ static void check_listening(struct check *c)
 }
 
 unsigned check_loaded(
-    FILE *out, const struct options *options, struct configuration *loaded)
+    FILE *out, const struct options *options, struct loaded_config *loaded)
 {
 	struct check c = {.out = out, .options = options};
 	struct err err;
@@ -296,10 +296,11 @@ unsigned check_loaded(
 	c.settings = &loaded->config->settings;
 	/* checks go on with the part of the file that could be read: they load what a
 	 * start would load, in the same order and as the same user */
-	configuration_load_named(loaded, NULL, AT_START);
-	c.problems += findings_print(&loaded->findings, c.out, put_setting_place, &c);
-	if (loaded->rules && loaded->findings.counts[FINDING_LOSS] == 0 &&
-	    loaded->findings.counts[FINDING_ERROR] == 0)
+	loaded_config_load_named(loaded, NULL, AT_START);
+	c.problems +=
+	    diagnostics_print(&loaded->diagnostics, c.out, put_setting_place, &c);
+	if (loaded->rules && loaded->diagnostics.counts[DIAGNOSTIC_LOSS] == 0 &&
+	    loaded->diagnostics.counts[DIAGNOSTIC_ERROR] == 0)
 		advise_rules(&c, loaded->rules->hba);
 	if (loaded->users)
 		advise_users(&c, loaded->users);
@@ -326,11 +327,11 @@ unsigned check_loaded(
 
 unsigned check_config(FILE *out, const struct options *options)
 {
-	struct configuration loaded;
+	struct loaded_config loaded;
 	unsigned problems;
 
-	configuration_init(&loaded);
+	loaded_config_init(&loaded);
 	problems = check_loaded(out, options, &loaded);
-	configuration_done(&loaded);
+	loaded_config_done(&loaded);
 	return problems;
 }

@@ -14,7 +14,7 @@
 #include "tools/advice.h"
 #include "tools/check.h"
 
-static bool has_judge(const struct configuration *c)
+static bool has_judge(const struct loaded_config *c)
 {
 	int type = c->config->settings.auth_type;
 
@@ -48,13 +48,13 @@ static bool is_there(const char *file)
 
 unsigned explain_config(FILE *out, const struct options *options)
 {
-	struct configuration loaded;
+	struct loaded_config loaded;
 	struct database_config template;
 	struct arena *arena = arena_new();
 	struct err err;
 	unsigned problems;
 
-	configuration_init(&loaded);
+	loaded_config_init(&loaded);
 	problems = check_loaded(out, options, &loaded);
 	struct sizing_input input = {
 	    .config = loaded.config,
@@ -77,6 +77,6 @@ unsigned explain_config(FILE *out, const struct options *options)
 	if (input.template)
 		mem_wipe_text(template.password);
 	arena_free(&arena);
-	configuration_done(&loaded);
+	loaded_config_done(&loaded);
 	return problems;
 }

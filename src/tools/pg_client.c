@@ -12,8 +12,8 @@
 #include "broker/broker_floor.h"
 #include "cancel/peers.h"
 #include "conf/config.h"
-#include "daemon/ending.h"
 #include "daemon/process.h"
+#include "daemon/site_build.h"
 #include "session/server.h"
 #include "session/session.h"
 #include "session/tls_setup.h"
@@ -326,7 +326,7 @@ static void take_apart(struct pg_client *r)
 
 	if (site->catalog) {
 		/* connections that do not close now are closed by the exit */
-		if (ending_drop_all(site) < 0)
+		if (site_build_drop_all(site) < 0)
 			return;
 		if (r->request.ask.pool)
 			pool_part(&r->request.ask);

@@ -216,14 +216,15 @@ static void put_cancels(struct rows *rows, const struct pool *pool)
 	put_cancels_of(rows, &pool->cancels_waiting, "waiting_cancel_req");
 }
 
-static void call_clients_of(struct roll *roll, const struct list *asks)
+static void call_clients_of(struct client_snapshot *snapshot, const struct list *asks)
 {
 	const struct ask *ask;
 
 	list_for (ask, asks, node) {
 		const struct client *client = logged_in_client(ask);
 		if (client)
-			roll_add(roll, (struct client *)(uintptr_t)client);
+			client_snapshot_add(
+			    snapshot, (struct client *)(uintptr_t)client);
 	}
 }
 
@@ -247,9 +248,9 @@ struct kept_row {
 	uint8_t bytes[];
 };
 
-static void *keep_row(struct roll *roll, const struct client *client)
+static void *keep_row(struct client_snapshot *snapshot, const struct client *client)
 {
-	const struct called *called = container_of(roll, struct called, roll);
+	const struct called *called = container_of(snapshot, struct called, snapshot);
 	struct kept_row *kept;
 	struct rows rows;
 	struct buf row;
@@ -272,11 +273,11 @@ void view_clients_call(struct called *called, struct site *site, size_t column_c
 
 	called->site = site;
 	called->column_count = column_count;
-	roll_begin(&called->roll, site);
-	called->roll.keep = keep_row;
+	client_snapshot_begin(&called->snapshot, site);
+	called->snapshot.keep = keep_row;
 	for (size_t i = 0; i < count; i++) {
-		call_clients_of(&called->roll, &pools[i]->clients);
-		call_clients_of(&called->roll, &pools[i]->waiting);
+		call_clients_of(&called->snapshot, &pools[i]->clients);
+		call_clients_of(&called->snapshot, &pools[i]->waiting);
 	}
 	free(pools);
 }
@@ -288,7 +289,7 @@ bool view_clients_part(struct rows *rows, struct called *called, size_t most)
 	const void *instead;
 
 	for (; most > 0; most--) {
-		client = roll_next_or_kept(&called->roll, &instead);
+		client = client_snapshot_next_or_kept(&called->snapshot, &instead);
 		kept = instead;
 		if (client) {
 			put_client(rows, client);
@@ -306,7 +307,7 @@ bool view_clients_part(struct rows *rows, struct called *called, size_t most)
 
 void view_clients_end(struct called *called)
 {
-	roll_end(&called->roll, called->site);
+	client_snapshot_end(&called->snapshot, called->site);
 }
 
 void view_clients(struct rows *rows)

@@ -7,14 +7,14 @@ import tree
 # name: (bound, wanted)
 BOUNDS = {
     "lines of src and include": (90150, 76000),
-    "files of src/daemon": (27, 26),
+    "files of src/daemon": (26, 26),
     "static functions of three lines or less with one caller": (176, 60),
     "static functions with one caller": (1283, 1000),
     "predicates that act": (31, 0),
     "members of struct pool": (63, 40),
     "members of struct link": (43, 25),
     "members of struct client": (41, 32),
-    "words that are going": (58, 0),
+    "words that are going": (47, 0),
 }
 
 STRUCTS = {"pool": "include/pool/pool.h", "link": "include/session/server.h",

@@ -24,7 +24,7 @@
 #include <cmocka.h>
 /* clang-format on */
 
-#include "base/last_words.h"
+#include "base/crash_flush.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -739,7 +739,7 @@ static void die_of_segv(void)
 /* Dies as a process without memory does. */
 static void die_of_no_memory(void)
 {
-	last_words_say();
+	crash_flush_say();
 	_exit(1);
 }
 

@@ -16,12 +16,12 @@
 #include "daemon/load_job.h"
 
 struct taken {
-	struct configuration *running;
+	struct loaded_config *running;
 	unsigned held; /* references before */
 	bool is_done;
 };
 
-static void take(void *owner, struct configuration *next, int result)
+static void take(void *owner, struct loaded_config *next, int result)
 {
 	struct taken *t = owner;
 
@@ -38,15 +38,15 @@ static void job_lets_go_before_the_end(void **state)
 	char path[] = "/tmp/load-job-XXXXXX";
 	int fd = mkstemp(path);
 	FILE *changed;
-	struct configuration running;
+	struct loaded_config running;
 	struct taken t = {.running = &running};
 	struct err err;
 
 	assert_true(fd >= 0);
 	dprintf(fd, "[databases]\nd = host=h\n[pgbouncer]\nauth_type = any\n");
 	close(fd);
-	configuration_init(&running);
-	assert_int_equal(configuration_load(&running, path, NULL, STRICT), 0);
+	loaded_config_init(&running);
+	assert_int_equal(loaded_config_load(&running, path, NULL, STRICT), 0);
 	struct workers *workers = workers_new(1, 1, NULL, &err);
 	struct pollfd watch = {.fd = workers_fd(workers), .events = POLLIN};
 	t.held = running.config->refs;
@@ -60,7 +60,7 @@ static void job_lets_go_before_the_end(void **state)
 		workers_collect(workers);
 	}
 	workers_free(&workers);
-	configuration_done(&running);
+	loaded_config_done(&running);
 	unlink(path);
 }
 

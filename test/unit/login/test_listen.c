@@ -15,7 +15,7 @@
 #include "../stage/stage.h"
 #include "login/evict.h"
 #include "login/listen.h"
-#include "session/spares.h"
+#include "session/reserved_fds.h"
 
 /* clang-format off: needs some of the headers above */
 #include <cmocka.h>
@@ -76,7 +76,7 @@ static void lost_spare_comes_back(void **state)
 {
 	(void)state;
 	struct stage *stage = stage_new("", "");
-	assert_true(spares_give_up(&stage->site));
+	assert_true(reserved_fds_give_up(&stage->site));
 	stage_client(stage);
 	stage_settle(stage);
 	assert_int_equal(stage->site.spare_count, SITE_SPARES);

@@ -32,9 +32,9 @@ static void rule(struct stage *stage, const char *hba, const char *ident)
 	struct site *site = &stage->site;
 	struct ident *maps =
 	    ident ? ident_parse("ident", ident, strlen(ident), NULL, NULL, NULL) : NULL;
-	rules_unref(&site->rules);
-	site->rules =
-	    rules_new(hba_parse("hba", hba, strlen(hba), maps, NULL, NULL, NULL), maps);
+	access_rules_unref(&site->rules);
+	site->rules = access_rules_new(
+	    hba_parse("hba", hba, strlen(hba), maps, NULL, NULL, NULL), maps);
 	assert_non_null(site->rules->hba);
 }
 
@@ -50,7 +50,7 @@ static struct stage *ruled(const char *hba, const char *ident)
 
 static void end(struct stage **stage)
 {
-	rules_unref(&(*stage)->site.rules);
+	access_rules_unref(&(*stage)->site.rules);
 	stage_free(stage);
 }
 
@@ -92,7 +92,7 @@ static void without_rules_nobody_gets_in(void **state)
 	struct stage *stage = ruled("", NULL);
 	assert_ends_with(
 	    log_in(stage, "u"), "E:FATAL:no authentication method is found");
-	rules_unref(&stage->site.rules);
+	access_rules_unref(&stage->site.rules);
 	assert_ends_with(
 	    log_in(stage, "u"), "E:FATAL:no authentication method is found");
 	stage_free(&stage);

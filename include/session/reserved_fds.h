@@ -2,25 +2,26 @@
  * Spare descriptors: they are open and unused, so that a few connections can still be
  * accepted when the process has reached its limit of open files.
  */
-#ifndef SESSION_SPARES_H
-#define SESSION_SPARES_H
+#ifndef SESSION_RESERVED_FDS_H
+#define SESSION_RESERVED_FDS_H
 
 #include <stdbool.h>
 
 #include "session/site.h"
 
 /* Opens the spare descriptors. */
-void spares_init(struct site *site);
+void reserved_fds_init(struct site *site);
 /* Closes them. */
-void spares_done(struct site *site);
+void reserved_fds_done(struct site *site);
 /* Closes one spare descriptor, so that one more socket can be opened.  false: there is
  * none left. */
-bool spares_give_up(struct site *site);
+bool reserved_fds_give_up(struct site *site);
 /* Duplicates this descriptor, for a cancel request that is shown to another site.  At
  * the limit it uses a spare one, which a later call replaces when there is room.  -1:
  * none is left. */
-int spares_duplicate(struct site *site, int fd);
-/* Opens the spares that are missing, as many as the process has descriptors for. */
-void spares_refill(struct site *site);
+int reserved_fds_duplicate(struct site *site, int fd);
+/* Opens the descriptors that are missing, as many as the process has descriptors for.
+ */
+void reserved_fds_refill(struct site *site);
 
 #endif

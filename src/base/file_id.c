@@ -1,7 +1,7 @@
 /*
  * Compares files by what stat() says, so that an unchanged file need not be read again.
  */
-#include "base/mark.h"
+#include "base/file_id.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -15,24 +15,24 @@ static int64_t nanoseconds(const struct timespec *t)
 	return (int64_t)t->tv_sec * INT64_C(1000000000) + t->tv_nsec;
 }
 
-void mark_take(struct mark *mark, const char *path)
+void file_id_take(struct file_id *id, const char *path)
 {
 	struct timespec now;
 	struct stat st;
 
-	memset(mark, 0, sizeof(*mark));
+	memset(id, 0, sizeof(*id));
 	clock_gettime(CLOCK_REALTIME, &now);
 	if (stat(path, &st) < 0)
 		return;
-	mark->device = st.st_dev;
-	mark->inode = st.st_ino;
-	mark->size = st.st_size;
-	mark->changed_ns = nanoseconds(&st.st_mtim);
-	mark->status_ns = nanoseconds(&st.st_ctim);
-	mark->is_sure = nanoseconds(&now) - mark->status_ns > YOUNG_NS;
+	id->device = st.st_dev;
+	id->inode = st.st_ino;
+	id->size = st.st_size;
+	id->changed_ns = nanoseconds(&st.st_mtim);
+	id->status_ns = nanoseconds(&st.st_ctim);
+	id->is_sure = nanoseconds(&now) - id->status_ns > YOUNG_NS;
 }
 
-bool mark_is_same(const struct mark *a, const struct mark *b)
+bool file_id_is_same(const struct file_id *a, const struct file_id *b)
 {
 	return a->is_sure && b->is_sure && a->device == b->device &&
 	       a->inode == b->inode && a->size == b->size &&

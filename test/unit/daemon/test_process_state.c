@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/modes.h"
+#include "daemon/process_state.h"
 
 static void nobody_left(void **state)
 {
@@ -15,13 +15,13 @@ static void nobody_left(void **state)
 	(void)state;
 	list_init(&site.clients);
 	list_init(&site.login_clients);
-	assert_null(modes_exit_reason(&site));
+	assert_null(process_state_exit_reason(&site));
 	site.shutdown = SHUTDOWN_WAIT_FOR_CLIENTS;
 	assert_string_equal(
-	    modes_exit_reason(&site), "client connections dropped, exiting");
+	    process_state_exit_reason(&site), "client connections dropped, exiting");
 	site.shutdown = SHUTDOWN_WAIT_FOR_SERVERS;
 	assert_string_equal(
-	    modes_exit_reason(&site), "server connections dropped, exiting");
+	    process_state_exit_reason(&site), "server connections dropped, exiting");
 }
 
 static void each_waits_for_its_own(void **state)
@@ -33,14 +33,14 @@ static void each_waits_for_its_own(void **state)
 	list_init(&site.clients);
 	list_init(&site.login_clients);
 	site.server_count = 1;
-	assert_non_null(modes_exit_reason(&site));
+	assert_non_null(process_state_exit_reason(&site));
 	list_push_back(&site.clients, &client);
-	assert_null(modes_exit_reason(&site));
+	assert_null(process_state_exit_reason(&site));
 
 	site.shutdown = SHUTDOWN_WAIT_FOR_SERVERS;
-	assert_null(modes_exit_reason(&site));
+	assert_null(process_state_exit_reason(&site));
 	site.server_count = 0;
-	assert_non_null(modes_exit_reason(&site));
+	assert_non_null(process_state_exit_reason(&site));
 }
 
 int main(void)

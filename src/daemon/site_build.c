@@ -2,7 +2,7 @@
  * Builds and frees the floors of one site.  daemon.c and team.c decide which sites
  * there are.
  */
-#include "daemon/floors.h"
+#include "daemon/site_build.h"
 
 #include <string.h>
 
@@ -10,8 +10,8 @@
 #include "admin/wait.h"
 #include "broker/broker.h"
 #include "broker/broker_floor.h"
+#include "broker/host_monitor.h"
 #include "cancel/peers.h"
-#include "daemon/ending.h"
 #include "login/listen.h"
 #include "login/login_floor.h"
 #include "moving/bundle.h"
@@ -93,7 +93,7 @@ static void on_zone(void *ctx, const struct dns_zone_news *news)
 		    news->old_serial, news->serial);
 }
 
-int floors_open(struct site *site, const struct settings *settings, struct crew *crew,
+int site_build(struct site *site, const struct settings *settings, struct crew *crew,
     unsigned index, struct err *err)
 {
 	site->loop = loop_new(&site->mem, err);
@@ -118,8 +118,8 @@ int floors_open(struct site *site, const struct settings *settings, struct crew 
 		    site->catalog, crew->tallies, index, crew->worker_count + 1);
 		site->catalog->view.serves_nobody = index == crew->worker_count;
 	}
-	/* the other floors are made even if this fails, because floors_close frees all
-	 * of them */
+	/* the other floors are made even if this fails, because site_build_free frees
+	 * all of them */
 	int rc = session_init(site, err);
 	broker_floor_init(site);
 	peers_init(site);
@@ -140,7 +140,7 @@ static void flush_log(void *ctx)
 	log_flush(site->log);
 }
 
-void floors_run(struct site *site)
+void site_build_run(struct site *site)
 {
 	log_hold(site->log);
 	loop_on_turn_end(site->loop, flush_log, site);
@@ -150,17 +150,53 @@ void floors_run(struct site *site)
 
 /* ---- unmaking ---- */
 
-int floors_empty(struct site *site)
+/* The process must end, even if a connection does not close. */
+enum { TURNS_MAX = 1000 };
+
+struct last_turn {
+	struct deadline due;
+	struct loop *loop;
+};
+
+static void turned(struct deadline *due)
+{
+	loop_stop(container_of(due, struct last_turn, due)->loop);
+}
+
+static bool is_empty(const struct site *site)
+{
+	return session_is_empty(site) && peers_are_idle(site);
+}
+
+int site_build_drop_all(struct site *site)
+{
+	struct last_turn turn = {.loop = site->loop};
+
+	deadline_init(&turn.due, turned);
+	/* so that no pool opens new servers */
+	site->catalog->paused = true;
+	host_monitor_end(site);
+	for (int i = 0; i < TURNS_MAX && !is_empty(site); i++) {
+		session_drop_all(site);
+		peers_drop_all(site);
+		deadline_set(site->loop, &turn.due, loop_now(site->loop));
+		loop_run(site->loop);
+	}
+	deadline_clear(site->loop, &turn.due);
+	return is_empty(site) ? 0 : -1;
+}
+
+int site_build_empty(struct site *site)
 {
 	if (!site->catalog)
 		return 0;
 	/* letters that still arrive must not bring new clients or servers */
 	site->shutdown = SHUTDOWN_NOW;
 	listen_close(site, true);
-	return ending_drop_all(site);
+	return site_build_drop_all(site);
 }
 
-void floors_close(struct site *site)
+void site_build_free(struct site *site)
 {
 	if (site->catalog) {
 		relocate_end(site);
@@ -173,7 +209,7 @@ void floors_close(struct site *site)
 		peers_done(site);
 		broker_floor_done(site);
 		vars_schema_free(&site->vars);
-		rules_unref(&site->rules);
+		access_rules_unref(&site->rules);
 		tls_setup_unref(&site->tls);
 	}
 	dns_free(&site->dns);

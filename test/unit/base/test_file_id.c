@@ -11,7 +11,7 @@
 #include <cmocka.h>
 /* clang-format on */
 
-#include "base/mark.h"
+#include "base/file_id.h"
 
 static char path[] = "/tmp/test-mark-XXXXXX";
 
@@ -33,7 +33,7 @@ static int tear_down(void **state)
 }
 
 /* The file is old enough that its times are certain. */
-static const struct mark sure = {.device = 1,
+static const struct file_id sure = {.device = 1,
     .inode = 2,
     .size = 3,
     .changed_ns = 4,
@@ -42,35 +42,35 @@ static const struct mark sure = {.device = 1,
 
 static void each_part_counts(void **state)
 {
-	struct mark other;
+	struct file_id other;
 
 	(void)state;
-	assert_true(mark_is_same(&sure, &sure));
+	assert_true(file_id_is_same(&sure, &sure));
 	other = sure, other.device++;
-	assert_false(mark_is_same(&sure, &other));
+	assert_false(file_id_is_same(&sure, &other));
 	other = sure, other.inode++;
-	assert_false(mark_is_same(&sure, &other));
+	assert_false(file_id_is_same(&sure, &other));
 	other = sure, other.size++;
-	assert_false(mark_is_same(&sure, &other));
+	assert_false(file_id_is_same(&sure, &other));
 	other = sure, other.changed_ns++;
-	assert_false(mark_is_same(&sure, &other));
+	assert_false(file_id_is_same(&sure, &other));
 	other = sure, other.status_ns++;
-	assert_false(mark_is_same(&sure, &other));
+	assert_false(file_id_is_same(&sure, &other));
 	other = sure, other.is_sure = false;
-	assert_false(mark_is_same(&other, &other));
+	assert_false(file_id_is_same(&other, &other));
 }
 
 /* The file may be written again within the same tick of the file system's clock. */
 static void young_and_missing_files_are_never_the_same(void **state)
 {
-	struct mark young, missing;
+	struct file_id young, missing;
 
 	(void)state;
-	mark_take(&young, path);
+	file_id_take(&young, path);
 	assert_int_equal(young.size, 0);
-	assert_false(mark_is_same(&young, &young));
-	mark_take(&missing, "/nonexistent/file");
-	assert_false(mark_is_same(&missing, &missing));
+	assert_false(file_id_is_same(&young, &young));
+	file_id_take(&missing, "/nonexistent/file");
+	assert_false(file_id_is_same(&missing, &missing));
 }
 
 int main(void)

@@ -2,7 +2,7 @@
  * PAUSE, SUSPEND, RESUME and SHUTDOWN of the whole process.  They set the mode; pools
  * and clients act on it.
  */
-#include "daemon/modes.h"
+#include "daemon/process_state.h"
 
 #include "admin/wait.h"
 #include "daemon/daemon.h"
@@ -26,7 +26,7 @@ static void pause_site(struct site *site)
 	catalog_kick_all(site->catalog, NULL);
 }
 
-void modes_pause(struct site *site)
+void process_state_pause(struct site *site)
 {
 	crew_all(site, pause_site);
 }
@@ -46,7 +46,7 @@ static void begin_suspend_timeout(struct daemon *d)
 }
 
 /* Each connection stops between two messages, as soon as it gets there. */
-void modes_suspend(struct site *site)
+void process_state_suspend(struct site *site)
 {
 	struct daemon *d = site_daemon(site);
 
@@ -96,7 +96,7 @@ static void drop_rest(struct site *site, void *ctx)
 	handover_drop_rest(site);
 }
 
-void modes_suspend_check(struct deadline *due)
+void process_state_suspend_check(struct deadline *due)
 {
 	struct daemon *d = container_of(due, struct daemon, suspend_due);
 	struct site *site = &d->site;
@@ -121,7 +121,7 @@ static void resume_site(struct site *site)
 	catalog_kick_all(site->catalog, NULL);
 }
 
-void modes_resume(struct site *site)
+void process_state_resume(struct site *site)
 {
 	takeover_interrupt(site, "RESUME");
 	site->is_still = false;
@@ -137,7 +137,7 @@ static void add_servers(struct site *site, void *ctx)
 	*count += site->server_count;
 }
 
-const char *modes_exit_reason(struct site *site)
+const char *process_state_exit_reason(struct site *site)
 {
 	size_t servers = 0;
 
@@ -157,11 +157,11 @@ const char *modes_exit_reason(struct site *site)
 	return NULL;
 }
 
-void modes_exit_check(struct deadline *due)
+void process_state_exit_check(struct deadline *due)
 {
 	struct daemon *d = container_of(due, struct daemon, exit_due);
 	struct site *site = &d->site;
-	const char *reason = modes_exit_reason(site);
+	const char *reason = process_state_exit_reason(site);
 
 	if (!reason) {
 		deadline_set(site->loop, due, loop_now(site->loop) + EXIT_CHECK_US);
@@ -182,7 +182,7 @@ static void go_down_with_servers(struct site *site)
 	site->catalog->refuse_waiting = true;
 }
 
-void modes_shutdown(struct site *site, enum shutdown_mode mode)
+void process_state_shutdown(struct site *site, enum shutdown_mode mode)
 {
 	struct daemon *d = site_daemon(site);
 
@@ -197,7 +197,7 @@ void modes_shutdown(struct site *site, enum shutdown_mode mode)
 	crew_all(site, mode == SHUTDOWN_WAIT_FOR_SERVERS ? go_down_with_servers
 							 : go_down_with_clients);
 	if (mode == SHUTDOWN_WAIT_FOR_SERVERS)
-		modes_pause(site);
+		process_state_pause(site);
 	/* not in this turn, so that clients that are refused get their error first */
 	deadline_set(site->loop, &d->exit_due, loop_now(site->loop) + EXIT_CHECK_US);
 }

@@ -3,7 +3,7 @@
  * signal handler finds it.  This file uses no other file of the program, because it
  * runs when memory is exhausted or the process is already failing.
  */
-#include "base/last_words.h"
+#include "base/crash_flush.h"
 
 #include <signal.h>
 #include <stdbool.h>
@@ -13,59 +13,60 @@
 
 enum { STACK_SIZE = 128 * 1024 };
 
-static const char mark[16] = "last words of it";
+static const char magic[16] = "last words of it";
 
-struct last_words {
-	char mark[sizeof(mark)];
-	last_words_fn *say;
+struct crash_flush {
+	char magic[sizeof(magic)];
+	crash_flush_fn *say;
 	void *ctx;
 	stack_t before; /* the alternate stack that the thread had before */
 };
 
-_Static_assert(sizeof(struct last_words) < STACK_SIZE / 2, "there is room for a stack");
+_Static_assert(
+    sizeof(struct crash_flush) < STACK_SIZE / 2, "there is room for a stack");
 
 /* The data of this thread, or NULL. */
-static struct last_words *find(void)
+static struct crash_flush *find(void)
 {
-	struct last_words *words;
+	struct crash_flush *flush;
 	stack_t stack;
 
 	if (sigaltstack(NULL, &stack) < 0 || (stack.ss_flags & SS_DISABLE) ||
-	    stack.ss_size != STACK_SIZE - sizeof(struct last_words))
+	    stack.ss_size != STACK_SIZE - sizeof(struct crash_flush))
 		return NULL;
-	words = (void *)((char *)stack.ss_sp - sizeof(struct last_words));
-	return memcmp(words->mark, mark, sizeof(mark)) == 0 ? words : NULL;
+	flush = (void *)((char *)stack.ss_sp - sizeof(struct crash_flush));
+	return memcmp(flush->magic, magic, sizeof(magic)) == 0 ? flush : NULL;
 }
 
-void last_words_say(void)
+void crash_flush_say(void)
 {
-	struct last_words *words = find();
+	struct crash_flush *flush = find();
 
-	if (words)
-		words->say(words->ctx);
+	if (flush)
+		flush->say(flush->ctx);
 }
 
 /* Calls the thread's function.  The signal's default action is already restored, so
  * that returning ends the process. */
 static void on_fault(int signo)
 {
-	last_words_say();
+	crash_flush_say();
 	raise(signo);
 }
 
-struct last_words *last_words_begin(last_words_fn *say, void *ctx)
+struct crash_flush *crash_flush_begin(crash_flush_fn *say, void *ctx)
 {
-	struct last_words *words = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE,
+	struct crash_flush *flush = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE,
 	    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (words == MAP_FAILED)
+	if (flush == MAP_FAILED)
 		return NULL;
-	memcpy(words->mark, mark, sizeof(mark));
-	words->say = say;
-	words->ctx = ctx;
-	stack_t stack = {.ss_sp = words + 1, .ss_size = STACK_SIZE - sizeof(*words)};
-	if (sigaltstack(&stack, &words->before) < 0) {
-		munmap(words, STACK_SIZE);
+	memcpy(flush->magic, magic, sizeof(magic));
+	flush->say = say;
+	flush->ctx = ctx;
+	stack_t stack = {.ss_sp = flush + 1, .ss_size = STACK_SIZE - sizeof(*flush)};
+	if (sigaltstack(&stack, &flush->before) < 0) {
+		munmap(flush, STACK_SIZE);
 		return NULL;
 	}
 	static const int faults[] = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE};
@@ -80,16 +81,16 @@ struct last_words *last_words_begin(last_words_fn *say, void *ctx)
 		sigemptyset(&new.sa_mask);
 		sigaction(signo, &new, NULL);
 	}
-	return words;
+	return flush;
 }
 
-void last_words_end(struct last_words **wordsp)
+void crash_flush_end(struct crash_flush **flushp)
 {
-	struct last_words *words = *wordsp;
+	struct crash_flush *flush = *flushp;
 
-	if (!words)
+	if (!flush)
 		return;
-	*wordsp = NULL;
-	sigaltstack(&words->before, NULL);
-	munmap(words, STACK_SIZE);
+	*flushp = NULL;
+	sigaltstack(&flush->before, NULL);
+	munmap(flush, STACK_SIZE);
 }

@@ -2,13 +2,13 @@
  * HBA rules and ident maps with a reference count.  auth/hba.c and auth/ident.c apply
  * them.
  */
-#include "session/rules.h"
+#include "session/access_rules.h"
 
 #include "base/mem.h"
 
-struct rules *rules_new(struct hba *hba, struct ident *ident)
+struct access_rules *access_rules_new(struct hba *hba, struct ident *ident)
 {
-	struct rules *rules = mem_zero(sizeof(*rules));
+	struct access_rules *rules = mem_zero(sizeof(*rules));
 
 	rules->hba = hba;
 	rules->ident = ident;
@@ -16,16 +16,16 @@ struct rules *rules_new(struct hba *hba, struct ident *ident)
 	return rules;
 }
 
-struct rules *rules_ref(struct rules *rules)
+struct access_rules *access_rules_ref(struct access_rules *rules)
 {
 	if (rules)
 		atomic_fetch_add(&rules->refs, 1);
 	return rules;
 }
 
-void rules_unref(struct rules **r)
+void access_rules_unref(struct access_rules **r)
 {
-	struct rules *rules = *r;
+	struct access_rules *rules = *r;
 
 	*r = NULL;
 	if (!rules || atomic_fetch_sub(&rules->refs, 1) > 1)

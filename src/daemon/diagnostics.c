@@ -1,7 +1,7 @@
 /*
- * Keeps findings as bytes in a buffer, because most loads have none.
+ * Keeps diagnostics as bytes in a buffer, because most loads have none.
  */
-#include "daemon/findings.h"
+#include "daemon/diagnostics.h"
 
 #include <string.h>
 
@@ -9,23 +9,23 @@
 #include "conf/settings.h"
 
 struct found {
-	enum finding kind;
+	enum diagnostic kind;
 	const char *where, *text;
 };
 
-void findings_init(struct findings *f)
+void diagnostics_init(struct diagnostics *f)
 {
 	memset(f, 0, sizeof(*f));
 	buf_init(&f->list, 0);
 }
 
-void findings_done(struct findings *f)
+void diagnostics_done(struct diagnostics *f)
 {
 	buf_done(&f->list);
 }
 
-void findings_add(
-    struct findings *f, enum finding kind, const char *where, const char *text)
+void diagnostics_add(
+    struct diagnostics *f, enum diagnostic kind, const char *where, const char *text)
 {
 	f->counts[kind]++;
 	buf_put_u8(&f->list, (uint8_t)kind);
@@ -33,21 +33,21 @@ void findings_add(
 	buf_put_str(&f->list, text);
 }
 
-void findings_append(struct findings *f, const struct findings *more)
+void diagnostics_append(struct diagnostics *f, const struct diagnostics *more)
 {
 	buf_put(&f->list, more->list.bytes, more->list.len);
-	for (int kind = 0; kind <= FINDING_KNOWN; kind++)
+	for (int kind = 0; kind <= DIAGNOSTIC_KNOWN; kind++)
 		f->counts[kind] += more->counts[kind];
 }
 
-/* Reads the next finding; false at the end. */
-static bool next_found(const struct findings *f, size_t *at, struct found *found)
+/* Reads the next diagnostic; false at the end. */
+static bool next_found(const struct diagnostics *f, size_t *at, struct found *found)
 {
 	const char *bytes = (const char *)f->list.bytes;
 
 	if (*at >= f->list.len)
 		return false;
-	found->kind = (enum finding)bytes[(*at)++];
+	found->kind = (enum diagnostic)bytes[(*at)++];
 	found->where = bytes + *at;
 	*at += strlen(found->where) + 1;
 	found->text = bytes + *at;
@@ -87,7 +87,7 @@ static void log_found(struct log *log, const struct found *found)
 
 	/* the text about a missing file has its place */
 	if (!*found->where ||
-	    (found->kind != FINDING_ERROR && setting_find(found->where))) {
+	    (found->kind != DIAGNOSTIC_ERROR && setting_find(found->where))) {
 		log_lines(log, found->text);
 		return;
 	}
@@ -102,37 +102,37 @@ static void log_found(struct log *log, const struct found *found)
 	    log, LEVEL_ERROR | KIND_RELOAD, NULL, "%s\n%s", found->text, found->where);
 }
 
-void findings_log_errors(const struct findings *f, struct log *log)
+void diagnostics_log_errors(const struct diagnostics *f, struct log *log)
 {
 	struct found found;
 	size_t at = 0;
 
 	while (next_found(f, &at, &found))
-		if (found.kind != FINDING_WARNING)
+		if (found.kind != DIAGNOSTIC_WARNING)
 			log_found(log, &found);
 }
 
-void findings_log_warnings(const struct findings *f, struct log *log)
+void diagnostics_log_warnings(const struct diagnostics *f, struct log *log)
 {
 	struct found found;
 	size_t at = 0;
 
 	while (next_found(f, &at, &found)) {
-		if (found.kind != FINDING_WARNING)
+		if (found.kind != DIAGNOSTIC_WARNING)
 			continue;
 		log_put(log, LEVEL_WARNING | KIND_RELOAD, NULL,
 		    *found.where ? "%s\n%s" : "%s", found.text, found.where);
 	}
 }
 
-bool findings_are_equal(const struct findings *a, const struct findings *b)
+bool diagnostics_are_equal(const struct diagnostics *a, const struct diagnostics *b)
 {
 	return a->list.len == b->list.len &&
 	       (a->list.len == 0 ||
 		   memcmp(a->list.bytes, b->list.bytes, a->list.len) == 0);
 }
 
-unsigned findings_print(const struct findings *f, FILE *out,
+unsigned diagnostics_print(const struct diagnostics *f, FILE *out,
     void (*put_place)(void *ctx, const char *setting), void *ctx)
 {
 	struct found found;
@@ -140,9 +140,9 @@ unsigned findings_print(const struct findings *f, FILE *out,
 	size_t at = 0;
 
 	while (next_found(f, &at, &found)) {
-		bool is_warning = found.kind == FINDING_WARNING;
+		bool is_warning = found.kind == DIAGNOSTIC_WARNING;
 
-		if (found.kind == FINDING_KNOWN)
+		if (found.kind == DIAGNOSTIC_KNOWN)
 			continue;
 		if (setting_find(found.where))
 			put_place(ctx, found.where);
@@ -153,14 +153,14 @@ unsigned findings_print(const struct findings *f, FILE *out,
 	return errors;
 }
 
-void findings_first_error(const struct findings *f, struct err *err)
+void diagnostics_first_error(const struct diagnostics *f, struct err *err)
 {
 	struct found found;
 	size_t at = 0;
 
 	err_set(err, "nothing is wrong");
 	while (next_found(f, &at, &found)) {
-		if (found.kind != FINDING_ERROR && found.kind != FINDING_LOSS)
+		if (found.kind != DIAGNOSTIC_ERROR && found.kind != DIAGNOSTIC_LOSS)
 			continue;
 		err_set(
 		    err, "%s%s%s", found.where, *found.where ? ": " : "", found.text);

@@ -1,14 +1,14 @@
 /*
  * Tells whether a file has changed since it was read.
  */
-#ifndef BASE_MARK_H
-#define BASE_MARK_H
+#ifndef BASE_FILE_ID_H
+#define BASE_FILE_ID_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-struct mark {
+struct file_id {
 	dev_t device;
 	ino_t inode;
 	off_t size;
@@ -19,8 +19,8 @@ struct mark {
 };
 
 /* Notes the state of the file.  Must be called before the file is read. */
-void mark_take(struct mark *mark, const char *path);
+void file_id_take(struct file_id *id, const char *path);
 /* Whether the contents are certain to be the same. */
-bool mark_is_same(const struct mark *a, const struct mark *b);
+bool file_id_is_same(const struct file_id *a, const struct file_id *b);
 
 #endif

@@ -2,7 +2,7 @@
  * Compares two snapshots.  Entries are sorted by name, so that one walk over both lists
  * finds the added, removed and changed ones.
  */
-#include "daemon/changes.h"
+#include "daemon/config_diff.h"
 
 #include <string.h>
 
@@ -142,8 +142,8 @@ static struct counts count_peers(const struct config *old, const struct config *
 	return counts;
 }
 
-void changes_put(struct buf *out, const struct configuration *running,
-    const struct configuration *next)
+void config_diff_put(struct buf *out, const struct loaded_config *running,
+    const struct loaded_config *next)
 {
 	size_t start = out->len;
 

@@ -5,22 +5,22 @@
  * variables; so the data is found at the end of the thread's alternate signal stack,
  * whose address the system tells.
  */
-#ifndef BASE_LAST_WORDS_H
-#define BASE_LAST_WORDS_H
+#ifndef BASE_CRASH_FLUSH_H
+#define BASE_CRASH_FLUSH_H
 
 /* Is called in a signal handler, so it may only use write(2) and other
  * async-signal-safe functions. */
-typedef void last_words_fn(void *ctx);
+typedef void crash_flush_fn(void *ctx);
 
-struct last_words;
+struct crash_flush;
 
 /* From now on say(ctx) is called when a fault of this thread ends the process.  NULL:
  * there is no memory, and nothing has changed. */
-struct last_words *last_words_begin(last_words_fn *say, void *ctx);
-/* Undoes last_words_begin.  Must be called on the same thread. */
-void last_words_end(struct last_words **words);
+struct crash_flush *crash_flush_begin(crash_flush_fn *say, void *ctx);
+/* Undoes crash_flush_begin.  Must be called on the same thread. */
+void crash_flush_end(struct crash_flush **flush);
 /* Calls the function of this thread now, because the process is about to end without a
  * signal. */
-void last_words_say(void);
+void crash_flush_say(void);
 
 #endif

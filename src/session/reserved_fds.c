@@ -2,7 +2,7 @@
  * Spare descriptors.  login/listen.c decides at the descriptor limit what they are used
  * for.
  */
-#include "session/spares.h"
+#include "session/reserved_fds.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,19 +10,19 @@
 
 #include "session/crew.h"
 
-void spares_init(struct site *site)
+void reserved_fds_init(struct site *site)
 {
 	site->spare_count = 0;
-	spares_refill(site);
+	reserved_fds_refill(site);
 }
 
-void spares_done(struct site *site)
+void reserved_fds_done(struct site *site)
 {
-	while (spares_give_up(site))
+	while (reserved_fds_give_up(site))
 		;
 }
 
-bool spares_give_up(struct site *site)
+bool reserved_fds_give_up(struct site *site)
 {
 	if (site->spare_count == 0)
 		return false;
@@ -30,9 +30,9 @@ bool spares_give_up(struct site *site)
 	return true;
 }
 
-void spares_refill(struct site *site)
+void reserved_fds_refill(struct site *site)
 {
-	/* a worker accepts no connections, but needs one for spares_duplicate */
+	/* a worker accepts no connections, but needs one for reserved_fds_duplicate */
 	while (site->spare_count < (crew_is_control(site) ? SITE_SPARES : 1)) {
 		int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		if (fd < 0)
@@ -41,12 +41,12 @@ void spares_refill(struct site *site)
 	}
 }
 
-int spares_duplicate(struct site *site, int fd)
+int reserved_fds_duplicate(struct site *site, int fd)
 {
 	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 
 	if (copy >= 0)
-		spares_refill(site);
+		reserved_fds_refill(site);
 	else if (errno == EMFILE && site->spare_count > 0)
 		/* in one step: another thread accepts connections meanwhile */
 		copy = dup3(fd, site->spare_fds[--site->spare_count], O_CLOEXEC);

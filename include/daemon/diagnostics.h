@@ -1,0 +1,50 @@
+/*
+ * Errors and warnings from loading a configuration, in the order in which they were
+ * found.  They go to the log, to --check-config and to the console.
+ */
+#ifndef DAEMON_DIAGNOSTICS_H
+#define DAEMON_DIAGNOSTICS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/log.h"
+
+enum diagnostic {
+	DIAGNOSTIC_WARNING, /* accepted, but perhaps not what was intended */
+	DIAGNOSTIC_ERROR,   /* the configuration is refused */
+	DIAGNOSTIC_LOSS,    /* a start continues without it; a reload is refused */
+	DIAGNOSTIC_ABSENT,  /* start and reload continue without it; a reload keeps the
+			    old  value */
+	DIAGNOSTIC_KNOWN,   /* repeats the diagnostic before it in the words that tools
+			    expect   in the log; for the log only */
+};
+
+struct diagnostics {
+	struct buf list; /* for each: the kind as one byte, the place and the text, each
+			    with its NUL */
+	unsigned counts[DIAGNOSTIC_KNOWN + 1];
+};
+
+void diagnostics_init(struct diagnostics *f);
+void diagnostics_done(struct diagnostics *f);
+/* where is "FILE:LINE", the name of the setting that causes it, or "". */
+void diagnostics_add(
+    struct diagnostics *f, enum diagnostic kind, const char *where, const char *text);
+/* Appends all diagnostics of more. */
+void diagnostics_append(struct diagnostics *f, const struct diagnostics *more);
+/* Logs all diagnostics but warnings. */
+void diagnostics_log_errors(const struct diagnostics *f, struct log *log);
+void diagnostics_log_warnings(const struct diagnostics *f, struct log *log);
+bool diagnostics_are_equal(const struct diagnostics *a, const struct diagnostics *b);
+/* Prints each as "FILE:LINE: what is wrong".  For a diagnostic about a setting,
+ * put_place prints where the setting is written.  Returns the number of diagnostics
+ * that are not warnings. */
+unsigned diagnostics_print(const struct diagnostics *f, FILE *out,
+    void (*put_place)(void *ctx, const char *setting), void *ctx);
+/* The first diagnostic for which the configuration is refused, as "FILE:LINE: text". */
+void diagnostics_first_error(const struct diagnostics *f, struct err *err);
+
+#endif
