@@ -116,21 +116,6 @@ static bool find_next(struct show_stream *s)
 	return s->at < count;
 }
 
-static void finish(struct show_stream *s)
-{
-	struct client *console = s->console;
-	struct buf out;
-
-	buf_init(&out, 0);
-	show_put_missed(&out, s->missed);
-	codec_put_command_complete(&out, "SHOW");
-	codec_put_ready(&out, 'I');
-	conn_send(&console->conn, &out);
-	buf_done(&out);
-	show_stream_drop(s->place);
-	conn_unpark(&console->conn);
-}
-
 static void next_slice(struct deadline *due)
 {
 	struct show_stream *s = container_of(due, struct show_stream, due);
@@ -152,11 +137,21 @@ static void next_slice(struct deadline *due)
 	}
 	conn_send(conn, &out);
 	buf_done(&out);
-	if (find_next(s))
+	if (find_next(s)) {
 		deadline_set(
 		    conn->site->loop, due, loop_now(conn->site->loop) + INTERVAL_US);
-	else
-		finish(s);
+	} else {
+		struct client *console = s->console;
+
+		buf_init(&out, 0);
+		show_put_missed(&out, s->missed);
+		codec_put_command_complete(&out, "SHOW");
+		codec_put_ready(&out, 'I');
+		conn_send(&console->conn, &out);
+		buf_done(&out);
+		show_stream_drop(s->place);
+		conn_unpark(&console->conn);
+	}
 }
 
 void show_stream_start(

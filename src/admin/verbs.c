@@ -415,28 +415,22 @@ static void resume_one(struct database *db)
 	catalog_kick_all(db->catalog, db);
 }
 
-static void resume_database(const struct order *order)
-{
-	struct site *site = order_site(order);
-	const char *name = order->command->argument;
-	struct database *db = catalog_find_database(site->catalog, name);
-
-	if (!db) {
-		reply_error(order->client, ERROR_UNKNOWN_DATABASE, name);
-	} else if (!db->paused) {
-		reply_error(order->client, ERROR_DATABASE_NOT_PAUSED, name);
-	} else {
-		each_database(order, resume_one);
-		wait_review(site);
-		reply_done(order->client, "RESUME");
-	}
-}
-
 static void verb_resume(const struct order *order)
 {
 	log_issued(order, "RESUME");
 	if (order_database(order)) {
-		resume_database(order);
+		struct site *site = order_site(order);
+		const char *name = order->command->argument;
+		struct database *db = catalog_find_database(site->catalog, name);
+		if (!db) {
+			reply_error(order->client, ERROR_UNKNOWN_DATABASE, name);
+		} else if (!db->paused) {
+			reply_error(order->client, ERROR_DATABASE_NOT_PAUSED, name);
+		} else {
+			each_database(order, resume_one);
+			wait_review(site);
+			reply_done(order->client, "RESUME");
+		}
 	} else {
 		struct site *site = order_site(order);
 		if (site->shutdown != SHUTDOWN_NONE) {

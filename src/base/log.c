@@ -292,7 +292,20 @@ static void set_levels(struct shared *s, const struct log_levels *levels)
 		    &s->threshold.most[i], levels->most[i], memory_order_relaxed);
 }
 
-static struct shared *shared_new(void)
+static struct log *new_log(struct shared *s, int worker)
+{
+	struct log *log = mem_zero(sizeof(*log));
+
+	pthread_mutex_lock(&s->lock);
+	s->users++;
+	pthread_mutex_unlock(&s->lock);
+	log->threshold = &s->threshold;
+	log->shared = s;
+	log->worker = worker;
+	return log;
+}
+
+struct log *log_new(void)
 {
 	struct shared *s = mem_zero(sizeof(*s));
 	struct log_levels levels;
@@ -309,25 +322,7 @@ static struct shared *shared_new(void)
 	s->journal = is_journal_stream(STDERR_FILENO);
 	log_levels_set_all(&levels, 0);
 	set_levels(s, &levels);
-	return s;
-}
-
-static struct log *new_log(struct shared *s, int worker)
-{
-	struct log *log = mem_zero(sizeof(*log));
-
-	pthread_mutex_lock(&s->lock);
-	s->users++;
-	pthread_mutex_unlock(&s->lock);
-	log->threshold = &s->threshold;
-	log->shared = s;
-	log->worker = worker;
-	return log;
-}
-
-struct log *log_new(void)
-{
-	return new_log(shared_new(), -1);
+	return new_log(s, -1);
 }
 
 struct log *log_for_worker(struct log *log, unsigned worker)

@@ -329,35 +329,28 @@ void arena_free(struct arena **ap)
 	*ap = NULL;
 }
 
-static struct chunk *add_chunk(struct arena *a, size_t size)
-{
-	size_t len = size > a->next_len ? size : a->next_len;
-
-	if (len > SIZE_MAX - sizeof(struct chunk))
-		or_die(NULL);
-	struct chunk *chunk = mem_zero(sizeof(*chunk) + len);
-	chunk->len = len;
-	/* A chunk made for one large allocation is full, so the previous chunk stays in
-	 * use. */
-	if (len == size && a->chunks) {
-		chunk->next = a->chunks->next;
-		a->chunks->next = chunk;
-	} else {
-		chunk->next = a->chunks;
-		a->chunks = chunk;
-	}
-	if (a->next_len < CHUNK_MOST)
-		a->next_len *= 2;
-	return chunk;
-}
-
 static void *take(struct arena *a, size_t size, size_t alignment)
 {
 	struct chunk *chunk = a->chunks;
 	size_t from = chunk ? (chunk->used + alignment - 1) & ~(alignment - 1) : 0;
 
 	if (!chunk || from > chunk->len || size > chunk->len - from) {
-		chunk = add_chunk(a, size);
+		size_t len = size > a->next_len ? size : a->next_len;
+		if (len > SIZE_MAX - sizeof(struct chunk))
+			or_die(NULL);
+		chunk = mem_zero(sizeof(*chunk) + len);
+		chunk->len = len;
+		/* A chunk made for one large allocation is full, so the previous chunk
+		 * stays in use. */
+		if (len == size && a->chunks) {
+			chunk->next = a->chunks->next;
+			a->chunks->next = chunk;
+		} else {
+			chunk->next = a->chunks;
+			a->chunks = chunk;
+		}
+		if (a->next_len < CHUNK_MOST)
+			a->next_len *= 2;
 		from = 0;
 	}
 	chunk->used = from + size;

@@ -54,19 +54,6 @@ void reload_configure_log(struct daemon *d, const struct settings *s)
 	log_configure(d->site.log, &config);
 }
 
-static void set_clocks(struct daemon *d, const struct settings *s)
-{
-	struct site *site = &d->site;
-
-	if (s->tls_reload_period)
-		deadline_set(site->loop, &d->tls_due,
-		    loop_now(site->loop) + s->tls_reload_period);
-	else
-		deadline_clear(site->loop, &d->tls_due);
-	/* idle timeouts may have become shorter */
-	deadline_set(site->loop, &d->tidy_due, loop_now(site->loop));
-}
-
 void reload_adopt(struct daemon *d, struct loaded_config *next)
 {
 	struct site *site = &d->site;
@@ -83,7 +70,13 @@ void reload_adopt(struct daemon *d, struct loaded_config *next)
 	loaded_config_take(&d->in_force, next);
 	listen_apply_settings(site);
 	metrics_review(site);
-	set_clocks(d, s);
+	if (s->tls_reload_period)
+		deadline_set(site->loop, &d->tls_due,
+		    loop_now(site->loop) + s->tls_reload_period);
+	else
+		deadline_clear(site->loop, &d->tls_due);
+	/* idle timeouts may have become shorter */
+	deadline_set(site->loop, &d->tidy_due, loop_now(site->loop));
 }
 
 void reload_changed_tls(struct daemon *d)

@@ -92,17 +92,6 @@ static void begin_list(struct site *site, const void *what)
 	catalog_begin_users(site->catalog, *list);
 }
 
-static void begin_users(struct daemon *d)
-{
-	struct reload_run *r = &d->reloads;
-
-	r->phase = RELOAD_ADOPTING;
-	r->old_users = d->in_force.users;
-	d->in_force.users = userlist_ref(r->users);
-	crew_order(&d->site, begin_list, &r->users, sizeof(r->users));
-	deadline_set(d->site.loop, &r->users_due, loop_now(d->site.loop));
-}
-
 /* ---- loading ---- */
 
 /* is_long: users are taken over a few per turn, and a helper thread frees the old
@@ -116,10 +105,15 @@ static void run_take(
 		r->old = config_ref(d->in_force.config);
 	result = reload_take(d, next, result, is_long ? &r->users : NULL, &r->err);
 	loaded_config_done(next);
-	if (r->users)
-		begin_users(d);
-	else
+	if (r->users) {
+		r->phase = RELOAD_ADOPTING;
+		r->old_users = d->in_force.users;
+		d->in_force.users = userlist_ref(r->users);
+		crew_order(&d->site, begin_list, &r->users, sizeof(r->users));
+		deadline_set(d->site.loop, &r->users_due, loop_now(d->site.loop));
+	} else {
 		run_finish(d, result);
+	}
 }
 
 static void config_is_loaded(void *owner, struct loaded_config *next, int result)

@@ -42,20 +42,6 @@ static const char *usage_of(const struct verb *verb)
 	return strcmp(verb->name, "SHOW") == 0 ? "SHOW <view>" : "SELECT <view>";
 }
 
-static void commands_as_md(FILE *out)
-{
-	const struct verb *verb;
-
-	fputs("| command | who | what it does |\n|---|---|---|\n", out);
-	for (size_t i = 0; (verb = verb_at(i)); i++) {
-		fputs("| ", out);
-		put_usage(out, usage_of(verb));
-		fprintf(out, " | %s | ", verb->is_for_anyone ? "all" : "admin");
-		put_cell(out, verb->help);
-		fputs(" |\n", out);
-	}
-}
-
 /* Escapes hyphens, so that they can be copied from the page. */
 static void put_troff(FILE *out, const char *text)
 {
@@ -73,9 +59,16 @@ int docs_commands(FILE *out, const char *as)
 {
 	const struct verb *verb;
 
-	if (strcmp(as, "md") == 0)
-		commands_as_md(out);
-	else if (strcmp(as, "man") == 0) {
+	if (strcmp(as, "md") == 0) {
+		fputs("| command | who | what it does |\n|---|---|---|\n", out);
+		for (size_t i = 0; (verb = verb_at(i)); i++) {
+			fputs("| ", out);
+			put_usage(out, usage_of(verb));
+			fprintf(out, " | %s | ", verb->is_for_anyone ? "all" : "admin");
+			put_cell(out, verb->help);
+			fputs(" |\n", out);
+		}
+	} else if (strcmp(as, "man") == 0) {
 		for (size_t i = 0; (verb = verb_at(i)); i++) {
 			fputs(".TP\n.B ", out);
 			put_troff(out, usage_of(verb));

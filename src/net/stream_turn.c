@@ -128,30 +128,13 @@ static void deliver(struct stream *s, struct block *b, const uint8_t *p, size_t 
 	block_unref(b);
 }
 
-/* Decrypts what fits into a block, and delivers it.  TLS may answer a record, so the
- * rest of the block is taken meanwhile: answers are written to the same block. */
-static enum tls_status decrypt_some(struct stream *s, struct err *err)
-{
-	struct block *b = block_ref(stream_room(s->net, BLOCK_MIN_ROOM));
-	uint8_t *at = b->bytes + b->used;
-	uint32_t before = b->used;
-	size_t len;
-
-	b->used = b->cap;
-	enum tls_status status = tls_read(s->tls->tls, at, b->cap - before, &len, err);
-	b->used = before + (uint32_t)len;
-	if (status == TLS_DONE)
-		deliver(s, b, at, len);
-	block_unref(b);
-	return status;
-}
-
 /* Decrypts or shakes hands for one step.  True: there may be more in the records. */
 static bool may_decrypt_more(struct stream *s)
 {
 	struct tls *tls = s->tls->tls;
 	struct err err;
 	enum tls_status status;
+	size_t len;
 
 	if (!tls_is_complete(tls)) {
 		uint64_t turn = loop_counts(s->net->loop)->turns;
@@ -163,7 +146,18 @@ static bool may_decrypt_more(struct stream *s)
 		if (status == TLS_DONE && s->ops->secured)
 			s->ops->secured(s);
 	} else {
-		status = decrypt_some(s, &err);
+		/* Decrypts what fits into a block, and delivers it.  TLS may answer a
+		 * record, so the rest of the block is taken meanwhile: answers are
+		 * written to the same block. */
+		struct block *b = block_ref(stream_room(s->net, BLOCK_MIN_ROOM));
+		uint8_t *at = b->bytes + b->used;
+		uint32_t before = b->used;
+		b->used = b->cap;
+		status = tls_read(s->tls->tls, at, b->cap - before, &len, &err);
+		b->used = before + (uint32_t)len;
+		if (status == TLS_DONE)
+			deliver(s, b, at, len);
+		block_unref(b);
 	}
 	if (status == TLS_CLOSED || status == TLS_FAILED)
 		stream_end_saying(s, status == TLS_FAILED ? &err : NULL);

@@ -24,21 +24,6 @@ static bool has_judge(const struct loaded_config *c)
 			       hba_find_method(c->rules->hba, HBA_LDAP));
 }
 
-static void put_whole(FILE *out, const struct sizing_input *input)
-{
-	struct sizing sizing;
-	struct overview o = {.input = input, .sizing = &sizing};
-
-	sizing_init(&sizing, input);
-	struct rlimit limit = {.rlim_cur = 0, .rlim_max = 0};
-	getrlimit(RLIMIT_NOFILE, &limit);
-	o.descriptor_limit = (long long)limit.rlim_cur;
-	o.descriptor_limit_hard = (long long)limit.rlim_max;
-	overview_put(out, &o);
-	advice_put(out, &o);
-	sizing_done(&sizing);
-}
-
 static bool is_there(const char *file)
 {
 	struct stat st;
@@ -53,6 +38,7 @@ unsigned explain_config(FILE *out, const struct options *options)
 	struct arena *arena = arena_new();
 	struct err err;
 	unsigned problems;
+	struct sizing sizing;
 
 	loaded_config_init(&loaded);
 	problems = check_loaded(out, options, &loaded);
@@ -70,8 +56,17 @@ unsigned explain_config(FILE *out, const struct options *options)
 		wrapped_put(out, "",
 		    "The problems above have to be solved first. What follows is about "
 		    "the parts that could be read.");
-	if (is_there(options->file))
-		put_whole(out, &input);
+	if (is_there(options->file)) {
+		struct overview o = {.input = &input, .sizing = &sizing};
+		sizing_init(&sizing, &input);
+		struct rlimit limit = {.rlim_cur = 0, .rlim_max = 0};
+		getrlimit(RLIMIT_NOFILE, &limit);
+		o.descriptor_limit = (long long)limit.rlim_cur;
+		o.descriptor_limit_hard = (long long)limit.rlim_max;
+		overview_put(out, &o);
+		advice_put(out, &o);
+		sizing_done(&sizing);
+	}
 	if (input.template)
 		mem_wipe_text(template.connstr);
 	if (input.template)

@@ -204,22 +204,6 @@ static bool is_asked_as(const struct model *m, size_t db, const struct class *cl
 	return asker;
 }
 
-static void find_askers(struct model *m)
-{
-	m->askers = mem_zero((m->database_count + 1) * sizeof(*m->askers));
-	m->asked = mem_zero((m->database_count + 1) * sizeof(struct asker *));
-	for (size_t i = 0; i < m->database_count; i++) {
-		const char *name = auth_user_of(m->input, m->databases[i]);
-		const struct class *class = name ? map_get_str(m->by_name, name) : NULL;
-		size_t place = query_database_of(m, i);
-
-		if (!class || is_asked_as(m, place, class))
-			continue;
-		m->askers[i] = (struct asker){class, m->asked[place]};
-		m->asked[place] = &m->askers[i];
-	}
-}
-
 /* How many users of the class may have a pool of this database. */
 static int64_t users_of(
     const struct model *m, size_t i, const struct class *class, bool is_named)
@@ -411,7 +395,18 @@ void sizing_init(struct sizing *s, const struct sizing_input *input)
 	if (input->template)
 		m.databases[m.database_count++] = input->template;
 	find_classes(&m);
-	find_askers(&m);
+	m.askers = mem_zero((m.database_count + 1) * sizeof(*m.askers));
+	m.asked = mem_zero((m.database_count + 1) * sizeof(struct asker *));
+	for (size_t i = 0; i < m.database_count; i++) {
+		const char *name = auth_user_of(m.input, m.databases[i]);
+		const struct class *class = name ? map_get_str(m.by_name, name) : NULL;
+		size_t place = query_database_of(&m, i);
+
+		if (!class || is_asked_as(&m, place, class))
+			continue;
+		m.askers[i] = (struct asker){class, m.asked[place]};
+		m.asked[place] = &m.askers[i];
+	}
 	find_hosts(s, &m);
 	for (size_t i = 0; i < s->host_count; i++)
 		count_host(&m, &s->hosts[i]);

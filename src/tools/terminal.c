@@ -30,22 +30,6 @@ static bool wait_for_line(int tty, int signals)
 	return !ready[1].revents;
 }
 
-static char *read_line(int tty, int signals, struct err *err)
-{
-	char text[SECRET_MAX];
-	ssize_t len = wait_for_line(tty, signals) ? read(tty, text, sizeof(text)) : 0;
-	char *secret = NULL;
-
-	if (len > 0 && text[len - 1] == '\n' && len > 1) {
-		text[len - 1] = '\0';
-		secret = mem_strdup(text);
-	} else {
-		err_set(err, "no password was given");
-	}
-	mem_wipe(text, sizeof(text));
-	return secret;
-}
-
 static void put_text(int tty, const char *text)
 {
 	(void)!write(tty, text, strlen(text));
@@ -58,6 +42,7 @@ static char *ask_unseen(
 	struct termios before, unseen;
 	int signals = signalfd(-1, ends, SFD_CLOEXEC);
 	char *secret = NULL;
+	char text[SECRET_MAX];
 
 	if (signals < 0 || tcgetattr(tty, &before) < 0) {
 		err_set(err, "cannot ask for a password: %s", strerror(errno));
@@ -66,7 +51,15 @@ static char *ask_unseen(
 		unseen.c_lflag &= ~(tcflag_t)(ECHO | ECHOE | ECHOK | ECHONL);
 		tcsetattr(tty, TCSAFLUSH, &unseen);
 		put_text(tty, prompt);
-		secret = read_line(tty, signals, err);
+		ssize_t len =
+		    wait_for_line(tty, signals) ? read(tty, text, sizeof(text)) : 0;
+		if (len > 0 && text[len - 1] == '\n' && len > 1) {
+			text[len - 1] = '\0';
+			secret = mem_strdup(text);
+		} else {
+			err_set(err, "no password was given");
+		}
+		mem_wipe(text, sizeof(text));
 		put_text(tty, "\n");
 		tcsetattr(tty, TCSAFLUSH, &before);
 	}

@@ -339,19 +339,6 @@ static int compare(const void *x, const void *y, void *ctx)
 
 /* ---- lines ---- */
 
-/* How many bytes the first `most` characters of a UTF-8 text have. */
-static size_t bytes_of(const char *text, int most, int *count)
-{
-	size_t len = 0;
-
-	for (*count = 0; text[len] && *count < most; ++*count) {
-		len++;
-		while (((unsigned char)text[len] & 0xc0) == 0x80)
-			len++;
-	}
-	return len;
-}
-
 /* Prints one cell, padded with blanks.  Returns the width that is left in the line. */
 static int put_cell(
     struct buf *out, const char *text, int width, bool is_left, bool is_first, int left)
@@ -366,7 +353,12 @@ static int put_cell(
 	}
 	if (width > left)
 		width = left;
-	size_t len = bytes_of(text, width, &count);
+	size_t len = 0;
+	for (count = 0; text[len] && count < width; ++count) {
+		len++;
+		while (((unsigned char)text[len] & 0xc0) == 0x80)
+			len++;
+	}
 	if (!is_left)
 		buf_printf(out, "%*s", width - count, "");
 	buf_put(out, text, len);

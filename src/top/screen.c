@@ -11,27 +11,13 @@ static void put_line(struct buf *out, const char *text, int width)
 	buf_put_u8(out, '\n');
 }
 
-static void put_title(struct buf *out, const struct screen *s, size_t count)
-{
-	const struct panel_choice *choice = &s->keys->choice;
-	struct buf line;
-
-	buf_init(&line, 0);
-	buf_printf(&line, "%s: %zu", panel_title(choice), count);
-	if (*choice->filter)
-		buf_printf(&line, " with '%s' in the database's name", choice->filter);
-	if (choice->skip)
-		buf_printf(&line, ", from %d on", choice->skip + 1);
-	put_line(out, buf_text(&line), s->width);
-	buf_done(&line);
-}
-
 static void put_panel(struct buf *out, const struct screen *s)
 {
 	struct panel_choice *choice = &s->keys->choice;
 	struct panel_input input = board_input(s->board, choice->id);
 	const struct table *now = input.now;
 	struct buf rows;
+	struct buf line;
 
 	if (now->is_refused) {
 		put_line(out, panel_title(choice), s->width);
@@ -43,7 +29,14 @@ static void put_panel(struct buf *out, const struct screen *s)
 		choice->skip = now->row_count ? (int)now->row_count - 1 : 0;
 	size_t count =
 	    panel_put(&rows, choice, &input, s->width, s->lines - SCREEN_TITLES - 1);
-	put_title(out, s, count);
+	buf_init(&line, 0);
+	buf_printf(&line, "%s: %zu", panel_title(choice), count);
+	if (*choice->filter)
+		buf_printf(&line, " with '%s' in the database's name", choice->filter);
+	if (choice->skip)
+		buf_printf(&line, ", from %d on", choice->skip + 1);
+	put_line(out, buf_text(&line), s->width);
+	buf_done(&line);
 	buf_put(out, rows.bytes, rows.len);
 	buf_done(&rows);
 }
