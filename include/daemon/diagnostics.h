@@ -18,6 +18,8 @@ enum diagnostic {
 	DIAGNOSTIC_LOSS,    /* a start continues without it; a reload is refused */
 	DIAGNOSTIC_ABSENT,  /* start and reload continue without it; a reload keeps the
 			    old  value */
+	DIAGNOSTIC_EXPIRED, /* start and reload continue with it, but whoever needs it
+			       is refused */
 	DIAGNOSTIC_KNOWN,   /* repeats the diagnostic before it in the words that tools
 			    expect   in the log; for the log only */
 };

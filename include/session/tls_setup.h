@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "conf/config.h"
 #include "net/tls.h"
+#include "net/tls_dates.h"
 
 struct tls_setup;
 
@@ -43,6 +44,10 @@ int tls_setup_server(struct tls_setup *setup, const struct database_config *db,
 bool tls_setup_is_obsoleting(const struct tls_setup *old, const struct tls_setup *new);
 /* Has one of the files changed since it was read?  Calls stat() for each. */
 bool tls_setup_looks_stale(struct tls_setup *setup);
+/* Calls fn for each file with certificates, with the setting that names it. */
+typedef void tls_setup_dates_fn(
+    void *ctx, const char *setting, const char *path, const struct tls_dates *dates);
+void tls_setup_each_dates(struct tls_setup *setup, tls_setup_dates_fn *fn, void *ctx);
 /* Remembers the present state of the files as read, without reading them. */
 void tls_setup_touch(struct tls_setup *setup);
 

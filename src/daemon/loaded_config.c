@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "auth/ldap_options.h"
 #include "base/text.h"
@@ -218,21 +219,53 @@ static void load_access(struct loaded_config *c)
 
 /* ---- TLS ---- */
 
+/* How long before its end a certificate is warned of. */
+enum { EXPIRES_SOON_S = 30 * 24 * 3600 };
+
+static void found_dates(
+    void *ctx, const char *setting, const char *path, const struct tls_dates *dates)
+{
+	int64_t now_s = time(NULL);
+	bool begins_later = now_s < dates->begins_s;
+	time_t decides = (time_t)(begins_later ? dates->begins_s : dates->ends_s);
+	char when[32];
+	struct err text;
+	struct tm tm;
+
+	if (!begins_later && now_s + EXPIRES_SOON_S < dates->ends_s)
+		return;
+	bool is_valid = !begins_later && now_s < dates->ends_s;
+	strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S UTC", gmtime_r(&decides, &tm));
+	err_set(&text, "certificate %s in %s %s %s: %s", dates->subject, path,
+	    begins_later ? "is not valid before"
+	    : is_valid   ? "expires on"
+			 : "has expired on",
+	    when,
+	    is_valid ? "replace it in time"
+		     : "TLS connections that need it are refused; replace it");
+	found(ctx, is_valid ? DIAGNOSTIC_WARNING : DIAGNOSTIC_EXPIRED, setting,
+	    text.text);
+}
+
 static void load_tls(struct loaded_config *c, const struct loaded_config *running)
 {
 	struct err err;
 
 	if (running && running->config == c->config &&
-	    !tls_setup_looks_stale(running->tls))
+	    !tls_setup_looks_stale(running->tls)) {
+		tls_setup_each_dates(running->tls, found_dates, c);
 		return;
+	}
 	/* what does not go together was told with the ini file */
 	if (!running && settings_check(&c->config->settings, &err) < 0)
 		return;
 	c->tls = tls_setup_new(c->config, &err);
-	if (c->tls)
+	if (c->tls) {
+		tls_setup_each_dates(c->tls, found_dates, c);
 		return;
+	}
 	c->has_broken_tls = c->diagnostics.counts[DIAGNOSTIC_ERROR] == 0;
-	/* A text about an entry has its place in front */
+	/* A text about an entry has its place in front. */
 	const struct config_place *at = config_place_blamed(c->config, err.text);
 	struct err place = {.text = ""};
 	if (at && !text_has_prefix(err.text, c->config->file))

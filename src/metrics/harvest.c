@@ -28,6 +28,7 @@ static const struct job jobs[] = {
     {SHEET_LISTS, true, NULL, NULL},
     {SHEET_CONFIG, true, NULL, NULL},
     {SHEET_STATE, true, NULL, NULL},
+    {SHEET_CERTIFICATES, true, NULL, NULL},
     {SHEET_WORKERS, false, NULL, NULL},
     {SHEET_MEM, false, NULL, NULL},
     {SHEET_ERRORS, false, NULL, NULL},

@@ -23,6 +23,9 @@ struct tls_file {
 	struct timespec changed;
 	ino_t inode;
 	off_t size;
+	const char *setting; /* names it */
+	bool has_dates;      /* it has certificates */
+	struct tls_dates dates;
 	char path[];
 };
 
@@ -63,19 +66,41 @@ static void look_at(const char *path, struct tls_file *file)
 	file->size = st.st_size;
 }
 
-static void note_file(struct tls_setup *setup, const char *path)
+/* Returns the file, which is new or known; NULL: path names none. */
+static struct tls_file *note_file(
+    struct tls_setup *setup, const char *setting, const char *path)
 {
 	struct tls_file *file;
 
 	if (!path || !*path)
-		return;
+		return NULL;
 	list_for (file, &setup->files, node)
 		if (strcmp(file->path, path) == 0)
-			return;
+			return file;
 	file = mem_zero(sizeof(*file) + strlen(path) + 1);
 	strcpy(file->path, path);
+	file->setting = setting;
 	look_at(path, file);
 	list_push_back(&setup->files, &file->node);
+	return file;
+}
+
+static void note_dates(struct tls_file *file, bool is_authorities)
+{
+	if (file && !file->has_dates)
+		file->has_dates =
+		    tls_dates_read(file->path, is_authorities, &file->dates) == 0;
+}
+
+void tls_setup_each_dates(struct tls_setup *setup, tls_setup_dates_fn *fn, void *ctx)
+{
+	const struct tls_file *file;
+
+	pthread_mutex_lock(&setup->lock);
+	list_for (file, &setup->files, node)
+		if (file->has_dates)
+			fn(ctx, file->setting, file->path, &file->dates);
+	pthread_mutex_unlock(&setup->lock);
 }
 
 static bool is_stale(const struct tls_file *file)
@@ -115,10 +140,18 @@ void tls_setup_touch(struct tls_setup *setup)
 static struct tls_context *new_context(
     struct tls_setup *setup, const struct tls_config *config, struct err *err)
 {
-	note_file(setup, config->cert_file);
-	note_file(setup, config->key_file);
-	note_file(setup, config->ca_file);
-	note_file(setup, config->crl_file);
+	bool is_client = config->is_server;
+	struct tls_file *cert = note_file(setup,
+	    is_client ? "client_tls_cert_file" : "server_tls_cert_file",
+	    config->cert_file);
+	note_file(setup, is_client ? "client_tls_key_file" : "server_tls_key_file",
+	    config->key_file);
+	struct tls_file *authorities = note_file(setup,
+	    is_client ? "client_tls_ca_file" : "server_tls_ca_file", config->ca_file);
+	note_file(setup, is_client ? "client_tls_crl_file" : "server_tls_crl_file",
+	    config->crl_file);
+	note_dates(cert, false);
+	note_dates(authorities, true);
 	return tls_context_new(config, err);
 }
 

@@ -12,6 +12,7 @@
 #include "conf/settings.h"
 #include "pool/pool.h"
 #include "session/crew.h"
+#include "session/tls_setup.h"
 #include "views/views.def"
 #include "views/views.h"
 
@@ -239,6 +240,32 @@ void view_errors(struct rows *rows)
 {
 	for (int id = 0; id <= ERROR_COUNT; id++)
 		put_error(rows, (enum error_id)id, rows->site->errors_told[id]);
+}
+
+static const char *utc(int64_t second, char out[32])
+{
+	time_t at = (time_t)second;
+	struct tm tm;
+
+	strftime(out, 32, "%Y-%m-%d %H:%M:%S", gmtime_r(&at, &tm));
+	return out;
+}
+
+static void put_certificate(
+    void *ctx, const char *setting, const char *path, const struct tls_dates *dates)
+{
+	struct rows *rows = ctx;
+	int64_t now_s = (int64_t)(rows->wall_us / 1000000);
+	char from[32], until[32];
+
+	row_begin(rows);
+	CERTIFICATES_COLUMNS(CELL)
+	row_end(rows);
+}
+
+void view_certificates(struct rows *rows)
+{
+	tls_setup_each_dates(rows->site->tls, put_certificate, rows);
 }
 
 static void put_mem(struct rows *rows, const char *name, size_t size, size_t used,

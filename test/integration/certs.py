@@ -84,14 +84,14 @@ class Authority:
             builder = builder.add_extension(extension, critical)
         return builder.sign(self.key, digest or hashes.SHA256())
 
-    def issue(self, name, common_name, names=(), days=365, kind="ec", digest=None):
+    def issue(self, name, common_name, names=(), days=365, kind="ec", digest=None, begin=None):
         """Issues a certificate for common_name and for these names and addresses. With days < 0 it
-        has expired."""
+        has expired; it becomes valid in `begin` days."""
         key = (ec.generate_private_key(ec.SECP256R1()) if kind == "ec"
                else rsa.generate_private_key(65537, 2048))
         extensions = [(_alternatives(names), False)] if names else []
         certificate = self._sign(_name(common_name), key.public_key(), extensions,
-                                 -abs(days) * 2 * DAY, days * DAY, digest)
+                                 (begin or -abs(days) * 2) * DAY, days * DAY, digest)
         return Pair(self.folder, name, certificate, key)
 
     def revoke(self, *pairs):

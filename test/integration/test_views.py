@@ -63,6 +63,7 @@ VIEWS = {
                 "avg_client_login_count", "N"),
     "TOTALS": "name:s value:N",
     "ERRORS": "error:s sqlstate:s count:q message:s",
+    "CERTIFICATES": "file:s setting:s subject:s valid_from:s valid_until:s expires_at:q seconds_left:q",
 }
 
 
@@ -100,7 +101,7 @@ HELP = """
 \tEXPLAIN LOGIN <user> <db> [<address>]
 \tSWITCHOVER <db> [TO <host>]
 \tTAKEOVER <format>
-\tSHOW HOSTS|PREPARED_STATEMENTS|STATE_LEAKS|LATENCY|BLOCKERS|ERRORS|WORKERS"""
+\tSHOW HOSTS|PREPARED_STATEMENTS|STATE_LEAKS|LATENCY|BLOCKERS|ERRORS|CERTIFICATES|WORKERS"""
 
 
 def test_help(pooler):

@@ -7,10 +7,12 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
 #include "certs.h"
+#include "net/tls_dates.h"
 #include "pair.h"
 
 static int make_certs(void **state)
@@ -247,6 +249,36 @@ static void test_trust(void **state)
 	expect_good(&c);
 }
 
+static void test_dates(void **state)
+{
+	struct tls_dates dates;
+	FILE *both = fopen(certs_path("both.crt"), "w");
+	char line[256];
+
+	(void)state;
+	certs_make("old", &(struct cert_wish){.cn = "old\n", .is_expired = true});
+	certs_make("young", &(struct cert_wish){.cn = "young"});
+	assert_int_equal(tls_dates_read("/nowhere/f", false, &dates), -1);
+	assert_int_equal(tls_dates_read(certs_path("server.key"), false, &dates), -1);
+	assert_int_equal(tls_dates_read(certs_path("old.crt"), false, &dates), 0);
+	assert_true(dates.begins_s < dates.ends_s && dates.ends_s < time(NULL));
+	assert_string_equal(dates.subject, "CN=old\\0A,O=tests");
+	assert_int_equal(tls_dates_read(certs_path("young.crt"), true, &dates), 0);
+	assert_true(dates.begins_s <= time(NULL) && dates.ends_s > time(NULL));
+	for (int i = 0; i < 2; i++) {
+		FILE *one = fopen(certs_path(i ? "old.crt" : "young.crt"), "r");
+		while (fgets(line, sizeof(line), one))
+			fputs(line, both);
+		fclose(one);
+	}
+	fclose(both);
+	assert_int_equal(tls_dates_read(certs_path("both.crt"), false, &dates), 0);
+	assert_string_equal(dates.subject, "CN=old\\0A,O=tests");
+	assert_int_equal(tls_dates_read(certs_path("both.crt"), true, &dates), 0);
+	assert_string_equal(dates.subject, "CN=young,O=tests");
+	remove(certs_path("both.crt"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -257,6 +289,7 @@ int main(void)
 	    cmocka_unit_test(test_half_of_a_certificate),
 	    cmocka_unit_test(test_encrypted_key),
 	    cmocka_unit_test(test_trust),
+	    cmocka_unit_test(test_dates),
 	};
 
 	return cmocka_run_group_tests_name(

@@ -1,0 +1,97 @@
+"""What client, log, console, metrics and --check-config say when something is wrong: each of them
+names the cause."""
+
+import os
+import re
+import shutil
+import urllib.request
+
+import pytest
+
+import certs
+import waiting
+
+
+# certificates
+
+
+@pytest.fixture(scope="module")
+def ca():
+    folder = waiting.scratch("certs")
+    authority = certs.Authority(folder)
+    authority.good = authority.issue("good", "localhost", ["localhost", "127.0.0.1"])
+    authority.soon = authority.issue("soon", "soon.example", ["localhost"], days=20)
+    authority.expired = authority.issue("expired", "old.example", ["localhost"], days=-3)
+    authority.early = authority.issue("early", "early.example", ["localhost"], days=90, begin=30)
+    yield authority
+    waiting.discard(folder)
+
+
+def with_certificate(make_pooler, pg, ca, pair, **more):
+    pooler = make_pooler({"db": pg.conn()}, settings={
+        "client_tls_sslmode": "allow", "client_tls_cert_file": pair.cert_file,
+        "client_tls_key_file": pair.key_file, **more}, start=False)
+    pooler.write_files()
+    return pooler
+
+
+DATES = {
+    "expired": (r"certificate CN=old\.example in \S+ has expired on 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC: "
+                r"TLS connections that need it are refused; replace it", 1),
+    "early": (r"certificate CN=early\.example in \S+ is not valid before 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC: "
+              r"TLS connections that need it are refused; replace it", 1),
+    "soon": (r"warning: certificate CN=soon\.example in \S+ expires on 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC: "
+             r"replace it in time", 0),
+}
+
+
+@pytest.mark.parametrize("name", DATES)
+def test_dates_of_a_certificate_are_checked(make_pooler, pg, ca, name):
+    pooler = with_certificate(make_pooler, pg, ca, getattr(ca, name))
+    text, status = DATES[name]
+    for option in ("--check-config", "--explain-config"):
+        code, out, err = pooler.run(option, pooler.ini)
+        assert re.search(r"^%s:\d+: client_tls_cert_file: %s$" % (re.escape(pooler.ini), text), out, re.M), out + err
+        assert code == status
+
+
+def test_an_authority_that_has_expired_is_told(make_pooler, pg, ca):
+    """Of several authorities one that is valid is enough."""
+    pooler = with_certificate(make_pooler, pg, ca, ca.good, client_tls_ca_file=ca.expired.cert_file)
+    code, out, _ = pooler.run("--check-config", pooler.ini)
+    assert code == 1 and "client_tls_ca_file: certificate CN=old.example in " in out
+    both = os.path.join(ca.folder, "both.crt")
+    with open(both, "wb") as file:
+        for path in (ca.expired.cert_file, ca.file):
+            with open(path, "rb") as part:
+                shutil.copyfileobj(part, file)
+    waiting.give(both)
+    pooler = with_certificate(make_pooler, pg, ca, ca.good, client_tls_ca_file=both)
+    code, out, _ = pooler.run("--check-config", pooler.ini)
+    assert code == 0 and "certificate" not in out
+
+
+def test_an_expired_certificate_is_told_at_each_load(make_pooler, pg, ca):
+    used = ca.issue("used", "used.example", ["localhost"])
+    port = waiting.PORTS.take()
+    pooler = with_certificate(make_pooler, pg, ca, used, metrics_listen="127.0.0.1:%d" % port)
+    pooler.start()
+    assert "certificate" not in pooler.log()
+    used.write(ca.soon)
+    pooler.reload()
+    pooler.wait_log(r"WARNING certificate CN=soon\.example in \S+ expires on")
+    used.write(ca.expired)
+    for _ in range(2):
+        mark = len(pooler.log())
+        pooler.reload()
+        pooler.wait_log(r"ERROR certificate CN=old\.example in \S+ has expired on", mark)
+    (row,) = [row for row in pooler.show("CERTIFICATES") if row["file"] == used.cert_file]
+    assert row["setting"] == "client_tls_cert_file" and row["subject"] == "CN=old.example"
+    assert int(row["seconds_left"]) < 0
+    expires = int(ca.expired.certificate.not_valid_after_utc.timestamp())
+    assert int(row["expires_at"]) == expires
+    with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % port) as answer:
+        text = answer.read().decode()
+    shown = re.search(r'^pgbouncer_certificate_expires_timestamp_seconds\{file="%s",setting="client_tls_cert_file"\} '
+                      r'(\S+)$' % re.escape(used.cert_file), text, re.M)
+    assert shown and float(shown.group(1)) == expires
