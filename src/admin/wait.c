@@ -33,22 +33,14 @@ static const char *const tags[] = {
     [WAIT_SUSPEND] = "SUSPEND",
 };
 
-static bool has_dirty_seat(const struct list *seats)
+static bool is_clean_pool(const struct pool *pool)
 {
 	const struct seat *seat;
 
-	list_for (seat, seats, node) {
-		if (seat->is_dirty)
-			return true;
-	}
-	return false;
-}
-
-static bool is_clean_pool(const struct pool *pool)
-{
 	for (unsigned state = SEAT_NONE + 1; state < SEAT_STATE_COUNT; state++)
-		if (has_dirty_seat(&pool->seats[state]))
-			return false;
+		list_for (seat, &pool->seats[state], node)
+			if (seat->is_dirty)
+				return false;
 	return true;
 }
 

@@ -152,19 +152,15 @@ void histogram_add(struct histogram **hp, uint64_t duration_us)
 	}
 }
 
-/* Whether s has memory for all places that h has counted. */
-static bool is_covered(const struct histogram *s, const struct histogram *h)
-{
-	return s->first <= h->first && h->first + h->len <= s->first + s->len;
-}
-
 void histogram_merge(struct histogram **sum, const struct histogram *h)
 {
 	struct histogram *s = *sum;
 
 	if (!h)
 		return;
-	if (!s || (h->len > 0 && !is_covered(s, h)))
+	bool has_room =
+	    s && s->first <= h->first && h->first + h->len <= s->first + s->len;
+	if (!s || (h->len > 0 && !has_room))
 		cover(sum, h->first, h->first + h->len);
 	s = *sum;
 	s->sum_us += h->sum_us;

@@ -523,11 +523,6 @@ static void open_file(struct shared *s)
 	exit(1);
 }
 
-static bool is_blank(char c)
-{
-	return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 /* Joins tag and message and cuts them at the maximum.  Returns the beginning of the
  * message. */
 static const char *__attribute__((format(printf, 4, 0)))
@@ -550,7 +545,7 @@ compose(char text[LOG_MESSAGE_MOST], const struct log_parts *parts, bool is_json
 	static const char cut[] = "...";
 	if (end >= most - 1)
 		memcpy(end - strlen(cut), cut, strlen(cut));
-	while (end > text && is_blank(end[-1]))
+	while (end > text && strchr(" \t\n\v\f\r", end[-1]))
 		end--;
 	*end = '\0';
 	return message;

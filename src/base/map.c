@@ -167,13 +167,6 @@ static void resize(struct map *m, size_t slot_count)
 	}
 }
 
-static bool is_key_of(
-    const struct entry *e, uint32_t hash, const void *key, size_t key_len)
-{
-	return e->hash == hash && e->key_len == key_len &&
-	       (!key_len || memcmp(e->key, key, key_len) == 0);
-}
-
 /* Returns the slot of a key, or NULL. */
 static struct slot *find(
     const struct map *m, uint32_t hash, const void *key, size_t key_len)
@@ -183,8 +176,9 @@ static struct slot *find(
 	size_t mask = m->slot_count - 1, i = hash & mask;
 	for (; m->slots[i].place; i = (i + 1) & mask) {
 		struct slot *slot = &m->slots[i];
-		if (slot->hash == hash &&
-		    is_key_of(&m->entries[slot->place - 1], hash, key, key_len))
+		const struct entry *e = &m->entries[slot->place - 1];
+		if (slot->hash == hash && e->key_len == key_len &&
+		    (!key_len || memcmp(e->key, key, key_len) == 0))
 			return slot;
 	}
 	return NULL;

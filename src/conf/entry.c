@@ -204,14 +204,6 @@ static int set_member(const struct entry *e, const struct entry_key *key,
 
 /* ---- settings of an entry ---- */
 
-/* Returns the value of a number, or -1 when it means "inherited". */
-static int own_number(const struct setting *row, int n)
-{
-	if (n < 0)
-		return row->flags & BELOW_IS_ZERO ? 0 : -1;
-	return n == 0 && (row->flags & ABOVE_ZERO) ? -1 : n;
-}
-
 static int set_number(const struct entry *e, const struct setting *row, const char *key,
     const char *value)
 {
@@ -222,7 +214,12 @@ static int set_number(const struct entry *e, const struct setting *row, const ch
 		level_set_given(e->own, setting_index(row), true);
 		return 0;
 	}
-	n = own_number(row, noted_int(e->notes, key, value));
+	/* -1: the value is inherited */
+	n = noted_int(e->notes, key, value);
+	if (n < 0)
+		n = row->flags & BELOW_IS_ZERO ? 0 : -1;
+	else if (n == 0 && (row->flags & ABOVE_ZERO))
+		n = -1;
 	if (row->type == SETTING_TIME)
 		*(uint64_t *)member = n > 0 ? (uint64_t)n * 1000000 : 0;
 	else
@@ -627,20 +624,16 @@ int entry_parse_peer(struct peer_config *out, const char *name, const char *text
 
 /* ---- comparing ---- */
 
-static bool is_same_text(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
-
 static bool is_same_key(const struct entry_key *key, const struct database_config *a,
     const struct database_config *b)
 {
 	const void *x = (const char *)a + key->offset;
 	const void *y = (const char *)b + key->offset;
 
-	if (key->type == ENTRY_TEXT)
-		return is_same_text(*(const char *const *)x, *(const char *const *)y);
-	return *(const int *)x == *(const int *)y;
+	if (key->type != ENTRY_TEXT)
+		return *(const int *)x == *(const int *)y;
+	const char *s = *(const char *const *)x, *t = *(const char *const *)y;
+	return s == t || (s && t && strcmp(s, t) == 0);
 }
 
 static bool has_same_params(

@@ -70,14 +70,6 @@ int docs_states(FILE *out, const char *as)
 
 /* ---- metrics ---- */
 
-static void put_labels(FILE *out, const struct family *f)
-{
-	unsigned count = family_label_count(f);
-
-	for (unsigned i = 0; i < count; i++)
-		fprintf(out, "%s%s", i ? ", " : "", family_sheet(f->sheet)->labels[i]);
-}
-
 int docs_metrics(FILE *out, const char *as)
 {
 	const struct family *f;
@@ -100,7 +92,9 @@ int docs_metrics(FILE *out, const char *as)
 			fprintf(out, "<br>`%s`", f->other);
 		fprintf(
 		    out, " | %s | ", f->type == FAMILY_COUNTER ? "counter" : "gauge");
-		put_labels(out, f);
+		for (unsigned n = 0; n < family_label_count(f); n++)
+			fprintf(out, "%s%s", n ? ", " : "",
+			    family_sheet(f->sheet)->labels[n]);
 		fputs(" | ", out);
 		fprintf(out, "SHOW %s", family_sheet(f->sheet)->view);
 		if (*f->column)

@@ -383,13 +383,6 @@ static void tell_failure(struct stream *s)
 	}
 }
 
-/* With TLS, output that has to wait is at least encrypted, which frees the blocks that
- * it refers to. */
-static bool may_flush(const struct stream *s)
-{
-	return s->tls || (s->out && !s->blocked && !s->connecting);
-}
-
 static void tell(struct later *l)
 {
 	struct stream *s = container_of(l, struct stream, flush);
@@ -398,7 +391,9 @@ static void tell(struct later *l)
 		tell_failure(s);
 		return;
 	}
-	if (may_flush(s))
+	/* with TLS, output that has to wait is at least encrypted, which frees the
+	 * blocks that it refers to */
+	if (s->tls || (s->out && !s->blocked && !s->connecting))
 		stream_flush_at_turn_end(s);
 	if (s->connected_due) {
 		s->connected_due = false;

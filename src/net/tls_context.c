@@ -145,17 +145,15 @@ static int set_protocols(SSL_CTX *ssl, const struct tls_config *config, struct e
 
 /* ---- ciphers and key exchange ---- */
 
-static bool is_word_for_default(const char *ciphers)
-{
-	return !is_set(ciphers) || !strcasecmp(ciphers, "default") ||
-	       !strcasecmp(ciphers, "secure") || !strcasecmp(ciphers, "normal") ||
-	       !strcasecmp(ciphers, "fast");
-}
-
 static int set_ciphers(SSL_CTX *ssl, const struct tls_config *config, struct err *err)
 {
-	if (!is_word_for_default(config->ciphers) &&
-	    !SSL_CTX_set_cipher_list(ssl, config->ciphers))
+	const char *ciphers = config->ciphers;
+	bool is_default = !is_set(ciphers) || !strcasecmp(ciphers, "default") ||
+			  !strcasecmp(ciphers, "secure") ||
+			  !strcasecmp(ciphers, "normal") ||
+			  !strcasecmp(ciphers, "fast");
+
+	if (!is_default && !SSL_CTX_set_cipher_list(ssl, config->ciphers))
 		return invalid(err, config, "ciphers", config->ciphers);
 	if (is_set(config->tls13_ciphers) &&
 	    !SSL_CTX_set_ciphersuites(ssl, config->tls13_ciphers)) {

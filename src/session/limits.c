@@ -68,15 +68,6 @@ static void copy_lack(
 	buf_done(&why);
 }
 
-/* Whether the client waits because no host serves its pool. */
-static bool lacks_host(const struct client *client)
-{
-	const struct pool *pool = client->request.ask.pool;
-
-	return pool && !client->request.ask.seat && hosts_are_watched(pool->database) &&
-	       !hosts_has_server(pool);
-}
-
 const char *limit_describe_hosts(
     const struct client *client, const char *text, char out[LIMIT_TEXT])
 {
@@ -108,10 +99,15 @@ const char *limit_describe(
 	const char *lacked =
 	    ask->state == ASK_WAITING ? room_lacked(ask->pool, &limit) : NULL;
 
+	/* does the client wait because no host serves its pool? */
+	bool lacks_host = ask->pool && !ask->seat &&
+			  hosts_are_watched(ask->pool->database) &&
+			  !hosts_has_server(ask->pool);
+
 	if (lacked && len > 0 && len < LIMIT_TEXT)
 		snprintf(out + len, (size_t)(LIMIT_TEXT - len),
 		    "; the pool waits for room under %s, which is %d", lacked, limit);
-	else if (lacks_host(client) && len > 0 && len < LIMIT_TEXT)
+	else if (lacks_host && len > 0 && len < LIMIT_TEXT)
 		copy_lack(ask->pool, "; ", out + len, (size_t)(LIMIT_TEXT - len));
 	return out;
 }

@@ -441,19 +441,17 @@ static const char *rest_reason(const struct server *server)
 					       : "SV_IDLE server got dirty";
 }
 
-/* Does the server stay idle?  Of such messages only the first one is logged. */
-static bool is_harmless(const struct message *m)
-{
-	/* 'A': a notification for a LISTEN of an earlier client */
-	return m->type == 'A' || (m->type == 'S' && server_role_is_named(m));
-}
-
 static enum step rest_message(struct conn *conn, const struct message *m)
 {
 	struct server *server = conn_server(conn);
 	struct error_fields f;
 
-	if (!server->is_unheard || !is_harmless(m)) {
+	/* 'A': a notification for a LISTEN of an earlier client.  Of messages after
+	 * which the server stays idle only the first one is logged. */
+	bool is_harmless =
+	    m->type == 'A' || (m->type == 'S' && server_role_is_named(m));
+
+	if (!server->is_unheard || !is_harmless) {
 		char letter[MESSAGE_LETTER], name[MESSAGE_NAME];
 		conn_log(conn, LEVEL_WARNING | KIND_PROTOCOL,
 		    "got packet '%s' from server when not linked%s",
@@ -517,14 +515,8 @@ void server_rest(struct server *server, uint64_t wake_us)
 	conn_set_deadline(&server->conn, wake_us);
 }
 
-/* Messages that a server may send at any time (PostgreSQL, "Asynchronous Operations").
- */
-static bool is_asynchronous(uint8_t type)
-{
-	return type == 'A' || type == 'N' || type == 'S';
-}
-
-/* The first byte that belongs to no whole asynchronous message; NULL: there is none. */
+/* The first byte that belongs to no whole message of those that a server may send at
+ * any time (PostgreSQL, "Asynchronous Operations"); NULL: there is none. */
 static const uint8_t *first_unasked(const uint8_t *p, size_t left)
 {
 	struct frame frame;
@@ -532,7 +524,7 @@ static const uint8_t *first_unasked(const uint8_t *p, size_t left)
 	while (left > 0) {
 		if (frame_cut(p, left, PARAMETER_MAX, message_back_rows, &frame) !=
 			CUT_OK ||
-		    frame.size > left || !is_asynchronous(frame.type))
+		    frame.size > left || !memchr("ANS", frame.type, 3))
 			return p;
 		p += frame.size;
 		left -= (size_t)frame.size;

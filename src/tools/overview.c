@@ -133,13 +133,6 @@ static void put_process(FILE *out, const struct overview *o)
 
 /* ---- databases ---- */
 
-static const char *host_name(const struct overview *o, const char *name)
-{
-	const char *dir = o->input->config->settings.unix_socket_dir;
-
-	return name ? name : dir ? dir : "";
-}
-
 static void put_database(
     FILE *out, const struct overview *o, const struct database_config *db)
 {
@@ -149,9 +142,12 @@ static void put_database(
 	struct buf list;
 
 	buf_init(&list, 0);
-	for (size_t i = 0; i < db->host_count; i++)
-		buf_printf(&list, "%s%s:%d", i ? ", " : "",
-		    host_name(o, db->hosts[i].host), db->hosts[i].port);
+	for (size_t i = 0; i < db->host_count; i++) {
+		const char *dir = o->input->config->settings.unix_socket_dir;
+		const char *name = db->hosts[i].host ? db->hosts[i].host : dir;
+		buf_printf(&list, "%s%s:%d", i ? ", " : "", name ? name : "",
+		    db->hosts[i].port);
+	}
 	wrapped_put(out, "  server                       ", "%s%s%s", buf_text(&list),
 	    strcmp(db->dbname, db->name) == 0 ? "" : ", there called ",
 	    strcmp(db->dbname, db->name) == 0 ? "" : db->dbname);

@@ -101,20 +101,17 @@ static char *secret_in(char *text, const char *const wanted[4])
 	return secret;
 }
 
-/* The default folders of sockets are called localhost in the file. */
-static bool is_usual_folder(const char *host)
-{
-	return strcmp(host, "/var/run/postgresql") == 0 ||
-	       strcmp(host, "/run/postgresql") == 0 || strcmp(host, "/tmp") == 0;
-}
-
 static char *secret_for_host(const char *file, size_t size,
     const struct passfile_key *key, const char *host, const char *port)
 {
 	const char *wanted[] = {host, port, key->dbname, key->user};
 	char *text = mem_dup(file, size), *secret = secret_in(text, wanted);
 
-	if (!secret && is_usual_folder(host)) {
+	/* the default folders of sockets are called localhost in the file */
+	bool is_usual_folder = strcmp(host, "/var/run/postgresql") == 0 ||
+			       strcmp(host, "/run/postgresql") == 0 ||
+			       strcmp(host, "/tmp") == 0;
+	if (!secret && is_usual_folder) {
 		memcpy(text, file, size);
 		wanted[0] = "localhost";
 		secret = secret_in(text, wanted);

@@ -160,18 +160,14 @@ static bool can_be_moved(const struct handover *thing)
 	       thing->kind != HANDOVER_CANCEL && !(server && server->conn.stream.tls);
 }
 
-static bool is_listed_server(const struct handover *thing)
-{
-	return !thing->server || (thing->server->seat.state != SEAT_ACTIVE_CANCEL &&
-				     thing->server->seat.state != SEAT_BEING_CANCELED);
-}
-
 static void put_thing(void *ctx, const struct handover *thing)
 {
 	struct fds *fds = ctx;
 	struct fd_row row;
 
-	if (!can_be_moved(thing) || !is_listed_server(thing))
+	if (!can_be_moved(thing) ||
+	    (thing->server && (thing->server->seat.state == SEAT_ACTIVE_CANCEL ||
+				  thing->server->seat.state == SEAT_BEING_CANCELED)))
 		return;
 	fill(&row, thing);
 	put_row(fds, &row);

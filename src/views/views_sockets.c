@@ -159,17 +159,13 @@ static void put_whole_socket(struct rows *rows, const struct socket_row *s)
 	put_columns(rows, s, true);
 }
 
-/* Whether it is in the middle of a message.  The console that runs the command always
- * is. */
-static bool is_busy(const struct conn *conn)
-{
-	return conn->held_len > 0 || conn->passing > 0 || conn->is_walking ||
-	       stream_pending(&conn->stream) > 0;
-}
-
 static void put_busy_socket(struct rows *rows, const struct socket_row *s)
 {
-	if (is_busy(s->conn))
+	const struct conn *conn = s->conn;
+
+	/* in the middle of a message; the console that runs the command always is */
+	if (conn->held_len > 0 || conn->passing > 0 || conn->is_walking ||
+	    stream_pending(&conn->stream) > 0)
 		put_whole_socket(rows, s);
 }
 
