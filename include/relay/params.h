@@ -41,6 +41,21 @@ void params_note_tag(struct server *server, const struct message *m);
 /* A text with these effects, or a Bind of it, was sent to the server: notes which
  * parameters it resets once it completes. */
 void params_expect(struct server *server, const struct sql_effects *effects);
+/* The same for a Bind of that text.  What the unnamed portal resets counts when it is
+ * executed. */
+void params_bound(
+    struct server *server, const struct message *m, const struct sql_effects *effects);
+/* The same for an unnamed Parse, and what follows it, if statements are not tracked. */
+void params_parsed(struct server *server, const struct sql_effects *effects);
+void params_bound_parsed(struct server *server, const struct message *m);
+/* The client sends a Sync: what was not executed is followed no longer. */
+void params_synced(struct server *server);
+/* An Execute was sent.  If it is that of a RESET, SET ..  TO DEFAULT or function that
+ * may reset something, sends behind it the SETs of what the client asked for at its
+ * login, in the same transaction, so that what follows in the same segment has these
+ * values. -1: no memory. */
+int params_put_back(
+    struct server *server, struct client *client, const struct message *m);
 /* Is this the completion of a RESET, DISCARD ALL or SET .. TO DEFAULT?  As on a direct
  * connection they restore what the client asked for at its login, not the server's
  * defaults. */

@@ -103,11 +103,22 @@ struct link {
 	 * defaults, some of them until the end of the transaction */
 	uint64_t reported;
 	struct reset_effects reset;
+	struct {
+		/* something is reset by one of these, which are not among `reset` */
+		bool is_there;
+		/* the client's unnamed statement, if statements are not tracked; known
+		 * until its next Sync */
+		struct reset_effects parsed;
+		struct reset_effects
+		    bound; /* the unnamed portal, until it is executed */
+	} put_back;        /* see params_put_back */
 	/* bits of parameters that commands of the client may have reset; settled by
 	 * asking the server when no transaction is open.  sources: bits of those for
 	 * which it is being asked, with is_applying; restored: those that it says are
 	 * not set in this session */
-	uint64_t unsettled, sources, restored;
+	struct {
+		uint64_t unsettled, sources, restored;
+	} settling;
 	uint64_t brought_back; /* with is_applying: bits of parameters that the pooler's
 				  RESET names */
 	uint64_t apply_local;  /* with wants_apply: bits of those to be applied by SET

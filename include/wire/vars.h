@@ -96,9 +96,10 @@ bool vars_is_different(const struct vars *client, const struct vars *server);
 size_t vars_put_set(
     const struct vars *client, const struct vars *server, struct buf *sql);
 /* Appends the SET of parameter i only, without the semicolon; word stands behind SET
- * ("" or "LOCAL ").  A value with an encoding becomes an expression in ASCII, which
- * converts it from there, so that the client_encoding in force does not matter.  False:
- * the values do not differ, and nothing was appended. */
+ * ("" or "LOCAL "; NULL: as a SELECT of set_config(), which may get a WHERE).  A value
+ * with an encoding becomes an expression in ASCII, which converts it from there, so
+ * that the client_encoding in force does not matter.  False: the values do not differ,
+ * and nothing was appended. */
 bool vars_is_put_set(const struct vars *client, const struct vars *server, size_t i,
     const char *word, struct buf *sql);
 /* Appends the SET of value i of a startup packet.  PostgreSQL takes the bytes of such a

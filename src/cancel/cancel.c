@@ -415,7 +415,7 @@ static const char *cancel_aim(struct client *carrier, struct client *client)
 		return "cancel request for waiting client";
 	}
 	/* what runs is the pooler's question, the client's query has ended */
-	if (server && server->link.sources)
+	if (server && server->link.settling.sources)
 		return "cancel request for idle client";
 	if (!server || !client->request.ask.query_us || !server->key)
 		return "cancel request for idle client";

@@ -89,7 +89,7 @@ static enum step back_applied(struct server *server, struct client *client)
 {
 	if (!pipeline_is_settled(&server->pipeline))
 		return STEP_NEXT;
-	if (server->link.sources)
+	if (server->link.settling.sources)
 		return back_sourced(server, client);
 	if (params_applied(server, client) < 0)
 		return STEP_CLOSE;
@@ -187,7 +187,7 @@ static int back_read(
 {
 	if (m->type == 'S')
 		return params_report(server, client, m);
-	if (m->type == 'D' && server->link.sources)
+	if (m->type == 'D' && server->link.settling.sources)
 		params_note_source(server, m);
 	else if (m->type == 'E' && server->link.is_applying)
 		params_failed(server, m);
@@ -216,7 +216,7 @@ static bool is_looked_at(const struct server *server, const struct message *m)
 	uint8_t type = m->type;
 	return type == 'Z' || type == 'S' ||
 	       (type == 'E' && server->link.is_applying) ||
-	       (type == 'D' && server->link.sources) ||
+	       (type == 'D' && server->link.settling.sources) ||
 	       server_role_wants_whole(server, m) || segment_may_hold(server, m) ||
 	       sql_wants_whole(server, m) || leaks_want_whole(server, m) ||
 	       statements_want_whole(server, m);
@@ -342,8 +342,9 @@ static bool is_plain(const struct server *server, const struct message *m)
 	default:
 		break;
 	}
-	return !server->link.sql && !server->link.journal && !server->link.sources &&
-	       !server->link.is_trying_again && segment_lets_pass(server, m);
+	return !server->link.sql && !server->link.journal &&
+	       !server->link.settling.sources && !server->link.is_trying_again &&
+	       segment_lets_pass(server, m);
 }
 
 static enum step back_broken(struct server *server, const struct message *m)
@@ -428,7 +429,7 @@ static void count_sent(struct client *client, struct server *server, uint64_t si
 static bool back_settles(struct server *server, struct client *client)
 {
 	params_settle(server, client);
-	if (!server->link.unsettled || client_is_sending_message(client) ||
+	if (!server->link.settling.unsettled || client_is_sending_message(client) ||
 	    !pipeline_is_settled(&server->pipeline) || !params_ask(server, client))
 		return false;
 	clocks_arm_link(server, client);

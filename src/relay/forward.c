@@ -243,12 +243,16 @@ static enum step pass(struct client *client, struct server *server,
 	case 'P':
 		return pass_parse(client, server, m);
 	case 'B':
+		if (server->link.put_back.is_there && m->have > 6)
+			params_bound_parsed(server, m);
+		/* fall through */
 	case 'D':
 		if (!unnamed_is_on_server(server))
 			return pass_use(client, server, m);
 		break;
 	case 'S':
 		server->link.sent_unnamed = false;
+		params_synced(server);
 		break;
 	default:
 		break;
@@ -280,7 +284,9 @@ static enum step pass_text(struct client *client, struct server *server,
 	leaks_expect(server, &facts->effects);
 	schema_expect(server, &facts->effects);
 	/* the effects of a tracked statement count when it is bound */
-	if (m->type == 'Q' || !is_tracked)
+	if (m->type == 'P' && !is_tracked && !m->bytes[5])
+		params_parsed(server, &facts->effects);
+	else if (m->type == 'Q' || !is_tracked)
 		params_expect(server, &facts->effects);
 	return STEP_NEXT;
 }
@@ -305,6 +311,9 @@ static enum step forward(struct client *client, struct server *server,
 	} else {
 		step = pass(client, server, m, NULL, is_tracked);
 	}
+	if (step == STEP_NEXT && m->type == 'E' && server->link.put_back.is_there &&
+	    params_put_back(server, client, m) < 0)
+		return no_memory(client, server);
 	if (step == STEP_NEXT &&
 	    (is_tracked || server->link.segment || server->link.is_segment_spoilt))
 		segment_note(server, m);
@@ -400,7 +409,7 @@ static enum way way_of(
 	enum way way;
 
 	if (server->link.has_forgetting_portal ||
-	    !list_is_empty(&server->link.portals) ||
+	    !list_is_empty(&server->link.portals) || server->link.put_back.is_there ||
 	    effects_is_reset(&server->link.reset))
 		return WAY_NONE;
 	if (m->type == 'E' || m->type == 'S')
@@ -518,8 +527,8 @@ enum step forward_message(
 	way = way_of(client, server, m);
 	if (way)
 		return pass_plain(client, server, m, way);
-	if (m->type == 'E' && server->link.has_forgetting_portal &&
-	    !message_is_whole(m))
+	if (m->type == 'E' && !message_is_whole(m) &&
+	    (server->link.has_forgetting_portal || server->link.put_back.is_there))
 		return STEP_MORE;
 	if (client->slow)
 		slow_look(client, server, m);

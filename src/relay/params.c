@@ -381,7 +381,9 @@ static void bring_back(struct server *server, struct client *client, size_t i)
 static bool may_be_reset(
     const struct server *server, const struct client *client, size_t i)
 {
-	if (!((server->link.unsettled & (client->requested | client->own)) >> i & 1) ||
+	if (!((server->link.settling.unsettled & (client->requested | client->own)) >>
+		    i &
+		1) ||
 	    vars_is_same(&server->vars, client->asked, i))
 		return false;
 	return vars_is_same(&server->vars, &server->own, i) ||
@@ -402,32 +404,32 @@ bool params_ask(struct server *server, struct client *client)
 	struct buf sql;
 	int failed;
 
-	if (!server->link.unsettled || server->status != 'I')
+	if (!server->link.settling.unsettled || server->status != 'I')
 		return false;
 	buf_init(&sql, 0);
 	for (size_t i = 0; client->asked && i < count && i < EFFECTS_PARAMETERS; i++) {
 		if (!may_be_reset(server, client, i))
 			continue;
-		buf_put_text(&sql, server->link.sources
+		buf_put_text(&sql, server->link.settling.sources
 				       ? "','"
 				       : "SELECT name FROM pg_catalog.pg_settings "
 					 "WHERE source<>'session' AND "
 					 "pg_catalog.lower(name) IN ('");
 		put_lower(vars_schema_name(schema, i), &sql);
-		server->link.sources |= UINT64_C(1) << i;
+		server->link.settling.sources |= UINT64_C(1) << i;
 	}
-	server->link.unsettled = 0;
+	server->link.settling.unsettled = 0;
 	server->link.reset = (struct reset_effects){0};
 	buf_put_text(&sql, "')");
-	failed = !server->link.sources ? 0
-		 : sql.failed          ? -1
-				       : server_command(server, buf_text(&sql), 0);
-	if (server->link.sources && !failed)
+	failed = !server->link.settling.sources ? 0
+		 : sql.failed                   ? -1
+			      : server_command(server, buf_text(&sql), 0);
+	if (server->link.settling.sources && !failed)
 		failed = server_sync(server);
 	if (failed)
 		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 	buf_done(&sql);
-	if (!server->link.sources)
+	if (!server->link.settling.sources)
 		return false;
 	server->link.is_applying = true;
 	server->link.apply_us = conn_now(&server->conn);
@@ -452,16 +454,17 @@ void params_note_source(struct server *server, const struct message *m)
 	name[len] = '\0';
 	i = vars_schema_find(schema, name);
 	if (i >= 0 && i < EFFECTS_PARAMETERS)
-		server->link.restored |= UINT64_C(1) << i;
+		server->link.settling.restored |= UINT64_C(1) << i;
 }
 
 void params_sourced(struct server *server, struct client *client)
 {
-	uint64_t restored = server->link.restored & server->link.sources;
+	uint64_t restored =
+	    server->link.settling.restored & server->link.settling.sources;
 
 	server->link.is_applying = false;
 	server->is_ready = server->status == 'I';
-	server->link.sources = server->link.restored = 0;
+	server->link.settling.sources = server->link.settling.restored = 0;
 	for (size_t i = 0; i < EFFECTS_PARAMETERS && restored >> i; i++)
 		if (restored >> i & 1)
 			bring_back(server, client, i);
@@ -472,6 +475,112 @@ void params_expect(struct server *server, const struct sql_effects *effects)
 	effects_add_resets(&server->link.reset, &effects->resets);
 	if (effects->configs || effects->leaves & LEAK_BIT(CONFIG))
 		server->link.may_have_set = true;
+}
+
+/* These effects without what params_put_back will undo. */
+static struct sql_effects without_resets(const struct sql_effects *effects)
+{
+	struct sql_effects rest = *effects;
+	struct reset_effects *r = &rest.resets;
+
+	r->set |= r->session | r->local | r->hidden;
+	r->session = r->local = r->hidden = 0;
+	return rest;
+}
+
+void params_bound(
+    struct server *server, const struct message *m, const struct sql_effects *effects)
+{
+	struct sql_effects rest = without_resets(effects);
+	bool is_unnamed = m->have > 5 && !m->bytes[5];
+
+	params_expect(server, is_unnamed ? &rest : effects);
+	if (!is_unnamed)
+		return;
+	server->link.put_back.bound = effects->resets;
+	server->link.put_back.is_there = effects_is_reset(&effects->resets);
+}
+
+void params_parsed(struct server *server, const struct sql_effects *effects)
+{
+	struct sql_effects rest = without_resets(effects);
+
+	params_expect(server, &rest);
+	server->link.put_back.parsed = effects->resets;
+	server->link.put_back.is_there =
+	    server->link.put_back.is_there || effects_is_reset(&effects->resets);
+}
+
+void params_bound_parsed(struct server *server, const struct message *m)
+{
+	struct reset_effects *parsed = &server->link.put_back.parsed;
+
+	if (m->have < 7 || m->bytes[5])
+		effects_add_resets(&server->link.reset, parsed);
+	else if (m->bytes[6])
+		server->link.put_back.bound = (struct reset_effects){0};
+	else
+		server->link.put_back.bound = *parsed;
+}
+
+void params_synced(struct server *server)
+{
+	if (!server->link.put_back.is_there)
+		return;
+	effects_add_resets(&server->link.reset, &server->link.put_back.parsed);
+	effects_add_resets(&server->link.reset, &server->link.put_back.bound);
+	memset(&server->link.put_back, 0, sizeof(server->link.put_back));
+}
+
+static void put_where_reset(const struct vars_schema *schema, size_t i, struct buf *sql)
+{
+	buf_put_text(sql, " FROM pg_catalog.pg_settings WHERE source<>'session' AND "
+			  "pg_catalog.lower(name)='");
+	put_lower(vars_schema_name(schema, i), sql);
+	buf_put_text(sql, "'");
+}
+
+static int send_put_back(
+    struct server *server, const struct client *client, size_t i, const char *word)
+{
+	struct buf sql;
+	int failed = 0;
+
+	/* whether a function has reset it is the server's to say */
+	buf_init(&sql, 0);
+	if (vars_is_put_set(client->asked, &server->own, i, word, &sql)) {
+		if (!word)
+			put_where_reset(client->conn.site->vars, i, &sql);
+		failed = sql.failed || server_command(server, buf_text(&sql), 0) < 0;
+	}
+	buf_done(&sql);
+	return failed ? -1 : 0;
+}
+
+int params_put_back(
+    struct server *server, struct client *client, const struct message *m)
+{
+	const struct reset_effects bound = server->link.put_back.bound;
+	size_t count = vars_schema_count(client->conn.site->vars);
+	uint64_t resets =
+	    (bound.session | bound.local | bound.hidden) & client->requested;
+	int failed = 0;
+
+	if (m->have < 6 || m->bytes[5])
+		return 0;
+	memset(&server->link.put_back, 0, sizeof(server->link.put_back));
+	if (!pipeline_is_calm(&server->pipeline)) {
+		effects_add_resets(&server->link.reset, &bound);
+		return 0;
+	}
+	keep_asked(client);
+	for (size_t i = 0; i < count && i < EFFECTS_PARAMETERS && !failed; i++)
+		if (resets >> i & 1)
+			failed = send_put_back(server, client, i,
+			    bound.hidden >> i & 1  ? NULL
+			    : bound.local >> i & 1 ? "LOCAL "
+						   : "");
+	return failed;
 }
 
 /* Has a DO or set_config() completed that may have reset a parameter? */
@@ -560,9 +669,9 @@ static void note_unsettled(struct server *server)
 	struct link *link = &server->link;
 
 	if (link->may_have_set || link->was_reset)
-		link->unsettled = UINT64_MAX;
+		link->settling.unsettled = UINT64_MAX;
 	else
-		link->unsettled |=
+		link->settling.unsettled |=
 		    link->reported | link->reset.session | link->reset.hidden;
 }
 

@@ -386,7 +386,7 @@ static enum statement_fate rewrite_bind(struct client *client, struct server *se
 	if (m->type == 'B') {
 		leaks_expect(server, &text->effects);
 		schema_expect(server, &text->effects);
-		params_expect(server, &text->effects);
+		params_bound(server, m, &text->effects);
 		if (text->effects.forgets || text->effects.hides_forgetting)
 			server->link.has_forgetting_portal = true;
 	}

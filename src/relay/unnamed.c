@@ -454,7 +454,7 @@ static int note_bind(struct client *client, struct server *server,
 	if (u) {
 		leaks_expect(server, &u->effects);
 		schema_expect(server, &u->effects);
-		params_expect(server, &u->effects);
+		params_bound(server, m, &u->effects);
 	}
 	return sql_portal_note(server, m, command);
 }

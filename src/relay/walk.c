@@ -31,8 +31,8 @@ static bool may_walk_requests(const struct client *client, const struct server *
 	const struct link *link = &server->link;
 
 	return !client->slow && !link->segment && !link->has_forgetting_portal &&
-	       list_is_empty(&link->portals) && !effects_is_reset(&link->reset) &&
-	       pipeline_is_calm(&server->pipeline);
+	       list_is_empty(&link->portals) && !link->put_back.is_there &&
+	       !effects_is_reset(&link->reset) && pipeline_is_calm(&server->pipeline);
 }
 
 static struct requests requests_of(struct client *client, struct server *server)

@@ -73,16 +73,17 @@ static void end_config(struct effects_look *l, bool is_harmless)
 		leave(l, LEAK_BIT(CONFIG));
 }
 
-/* Notes that the call sets or resets its parameter for the session. */
-static void note_config(struct effects_look *l, const struct config_call *call)
+/* Notes that the call sets or resets its parameter, for the session if not is_local. */
+static void note_config(
+    struct effects_look *l, const struct config_call *call, bool is_local)
 {
 	struct reset_effects more = {0};
 
-	if (!call->bit)
+	if (!is_local && !call->bit)
 		leave(l, LEAK_BIT(CONFIG));
-	l->effects.configs |= call->bit;
+	l->effects.configs |= is_local ? 0 : call->bit;
 	if (call->is_null)
-		more.hidden = call->bit;
+		more.hidden = is_local ? 0 : call->bit;
 	else
 		more.set = call->bit;
 	effects_add_resets(&l->effects.resets, &more);
@@ -106,8 +107,7 @@ static void read_argument(struct effects_look *l, struct config_call *call)
 	default:
 		ended = *call;
 		end_config(l, true);
-		if (!sql_token_is(t, "true"))
-			note_config(l, &ended);
+		note_config(l, &ended, sql_token_is(t, "true"));
 		break;
 	}
 }

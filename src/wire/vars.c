@@ -483,7 +483,8 @@ static void put_set(struct buf *sql, const char *word, const char *name,
     const struct vars_value *value, bool is_raw)
 {
 	bool is_converted = value->encoding && !is_raw;
-	bool is_function = is_converted || text_equal_nocase(name, "search_path");
+	bool is_function =
+	    !word || is_converted || text_equal_nocase(name, "search_path");
 
 	buf_put_text(sql, is_function ? "SELECT pg_catalog.set_config('" : "SET ");
 	buf_put_text(sql, is_function ? "" : word);
@@ -496,7 +497,7 @@ static void put_set(struct buf *sql, const char *word, const char *name,
 	else
 		text_put_literal(sql, value->text);
 	if (is_function)
-		buf_put_text(sql, *word ? ",true)" : ",false)");
+		buf_put_text(sql, word && *word ? ",true)" : ",false)");
 	/* the result would be sent in the client_encoding, which may not have it */
 	if (is_converted)
 		buf_put_text(sql, " IS NULL");

@@ -6,13 +6,13 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (90250, 76000),
+    "lines of src and include": (90397, 76000),
     "files of src/daemon": (26, 26),
     "static functions of three lines or less with one caller": (161, 60),
     "static functions with one caller": (1254, 1000),
     "predicates that act": (31, 0),
     "members of struct pool": (63, 40),
-    "members of struct link": (43, 25),
+    "members of struct link": (42, 25),
     "members of struct client": (41, 32),
     "words that are going": (47, 0),
 }

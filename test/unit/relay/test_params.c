@@ -194,6 +194,59 @@ static void other_changes_cost_nothing(void **state)
 	stage_free(&stage);
 }
 
+/* Sends the pieces of an Execute of "reset timezone" and a Sync; nothing is sent behind
+ * the Execute before it is whole. */
+static void execute_reset(struct stage *stage, struct peer *client, struct peer *server)
+{
+	static const char parse[] = "\0reset timezone\0\0\0", bind[8] = "", all[5] = "";
+	static const uint8_t head[] = {'E', 0, 0, 0, 9};
+
+	peer_put(client, 'P', parse, sizeof(parse) - 1);
+	peer_put(client, 'B', bind, sizeof(bind));
+	peer_send(client, head, sizeof(head));
+	peer_send(client, all, 2);
+	stage_settle(stage);
+	assert_null(strchr(peer_heard(server), 'C'));
+	peer_send(client, all, 3);
+	peer_put(client, 'S', "", 0);
+	peer_hear(server, 'S');
+}
+
+/* The SET that the pooler sends behind a RESET is answered to nobody, but the client
+ * hears of its failure, because its transaction has failed. */
+static void what_is_sent_behind_a_reset(void **state)
+{
+	static const char cancelled[] = "SERROR\0C57014\0Mno\0";
+
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "");
+	struct peer *first, *client, *server;
+
+	stage_pair(stage, &first, &server);
+	client = with_zone(stage, server);
+	for (int has_failed = 0; has_failed < 2; has_failed++) {
+		buf_clear(&client->in);
+		execute_reset(stage, client, server);
+		peer_put(server, '1', "", 0);
+		peer_put(server, '2', "", 0);
+		peer_text(server, 'C', "RESET");
+		for (const char *type = "3312"; *type; type++)
+			peer_put(server, (uint8_t)*type, "", 0);
+		if (has_failed) {
+			peer_put(server, 'E', cancelled, sizeof(cancelled));
+		} else {
+			peer_text(server, 'C', "SET");
+			peer_put(server, '3', "", 0);
+			peer_put(server, '3', "", 0);
+		}
+		peer_ready(server, 'I');
+		stage_settle(stage);
+		assert_non_null(strstr(peer_heard(client),
+		    has_failed ? "1 2 C:RESET E" : "1 2 C:RESET Z:I"));
+	}
+	stage_free(&stage);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -201,6 +254,7 @@ int main(void)
 	    cmocka_unit_test(values_are_compared_again_after_a_change),
 	    cmocka_unit_test(what_is_reset_is_asked),
 	    cmocka_unit_test(other_changes_cost_nothing),
+	    cmocka_unit_test(what_is_sent_behind_a_reset),
 	};
 	return stage_run_twice(tests);
 }
