@@ -117,23 +117,9 @@ static enum pattern_result match_database(
 	return hba_names_match(&row->databases, peer->database, peer);
 }
 
-static enum pattern_result match_names(
-    const struct hba_row *row, const struct hba_peer *peer)
-{
-	enum pattern_result result = match_database(row, peer);
-
-	return result == PATTERN_YES ? hba_names_match(&row->users, peer->user, peer)
-				     : result;
-}
-
 static bool needs_name(const struct hba_row *row, const struct hba_peer *peer)
 {
 	return hba_address_is_name(&row->address) && peer->name == HBA_NAME_UNKNOWN;
-}
-
-static bool is_asked_elsewhere(enum hba_method method)
-{
-	return method == HBA_LDAP || method == HBA_PAM;
 }
 
 /* Returns the first of these rules that would match the user in another spelling. */
@@ -162,7 +148,9 @@ static enum hba_result decide(const struct hba *hba, size_t i,
 {
 	const struct hba_row *other = NULL;
 
-	if (is_asked_elsewhere(hba->rows[i]->rule.method))
+	enum hba_method method = hba->rows[i]->rule.method;
+	bool is_asked_elsewhere = method == HBA_LDAP || method == HBA_PAM;
+	if (is_asked_elsewhere)
 		other = other_spelling(hba, i, peer);
 	*rule = other ? &other->rule : &hba->rows[i]->rule;
 	if (!other)
@@ -178,7 +166,11 @@ enum hba_result hba_match(
 		const struct hba_row *row = hba->rows[i];
 		if (!is_right_socket(row, peer))
 			continue;
-		enum pattern_result names = match_names(row, peer);
+		enum pattern_result result = match_database(row, peer);
+		enum pattern_result names =
+		    result == PATTERN_YES
+			? hba_names_match(&row->users, peer->user, peer)
+			: result;
 		/* the rule could be a `reject`, so later rules must not be tried */
 		if (names == PATTERN_FAILED)
 			return HBA_NO_MATCH;

@@ -94,26 +94,6 @@ static bool is_host_name(const char *name)
 	return true;
 }
 
-static int parse_network(struct hba_address *a, char *text, const struct rule_reader *r,
-    struct rule_file *f, struct err *err)
-{
-	char *slash = strchr(text, '/');
-
-	if (slash)
-		*slash = '\0';
-	if (parse_ip(text, &a->family, a->ip) < 0)
-		return rule_file_error(
-		    f, err, "failed to parse address - %.200s", text);
-	a->kind = HBA_NETWORK;
-	tokenizer_next(&f->tokens);
-	if (slash && parse_bits(slash + 1, a) < 0)
-		return rule_file_error(f, err, "invalid mask");
-	if (!slash && parse_mask(a, f, err) < 0)
-		return -1;
-	check_mask(a, r, f);
-	return 0;
-}
-
 static int parse_address_word(struct hba_address *a, char *text,
     const struct rule_reader *r, struct rule_file *f, struct err *err)
 {
@@ -126,8 +106,22 @@ static int parse_address_word(struct hba_address *a, char *text,
 	else if (is_host_name(text)) {
 		a->kind = text[0] == '.' ? HBA_DOMAIN : HBA_HOST;
 		a->name = arena_strdup(r->arena, text);
-	} else
-		return parse_network(a, text, r, f, err);
+	} else {
+		char *slash = strchr(text, '/');
+		if (slash)
+			*slash = '\0';
+		if (parse_ip(text, &a->family, a->ip) < 0)
+			return rule_file_error(
+			    f, err, "failed to parse address - %.200s", text);
+		a->kind = HBA_NETWORK;
+		tokenizer_next(&f->tokens);
+		if (slash && parse_bits(slash + 1, a) < 0)
+			return rule_file_error(f, err, "invalid mask");
+		if (!slash && parse_mask(a, f, err) < 0)
+			return -1;
+		check_mask(a, r, f);
+		return 0;
+	}
 	tokenizer_next(&f->tokens);
 	return 0;
 }
@@ -216,16 +210,6 @@ static bool is_on_our_interfaces(bool is_whole_net, const struct hba_peer *peer)
 	return is_found;
 }
 
-static bool is_named(const struct hba_address *a, const struct hba_peer *peer)
-{
-	if (peer->name != HBA_NAME_KNOWN)
-		return false;
-	size_t len = strlen(peer->host_name), suffix_len = strlen(a->name);
-	if (a->kind == HBA_HOST || len <= suffix_len)
-		return text_equal_nocase(a->name, peer->host_name);
-	return text_equal_nocase(a->name, peer->host_name + len - suffix_len);
-}
-
 void hba_address_apply_mask(struct hba_address *a)
 {
 	if (a->kind != HBA_NETWORK)
@@ -251,7 +235,12 @@ bool hba_address_has(const struct hba_address *a, const struct hba_peer *peer)
 		return is_on_our_interfaces(a->kind == HBA_SAME_NET, peer);
 	case HBA_HOST:
 	case HBA_DOMAIN:
-		return is_named(a, peer);
+		if (peer->name != HBA_NAME_KNOWN)
+			return false;
+		size_t len = strlen(peer->host_name), suffix_len = strlen(a->name);
+		if (a->kind == HBA_HOST || len <= suffix_len)
+			return text_equal_nocase(a->name, peer->host_name);
+		return text_equal_nocase(a->name, peer->host_name + len - suffix_len);
 	}
 	return false;
 }

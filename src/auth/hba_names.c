@@ -38,42 +38,24 @@ char *hba_names_fold(const char *name)
 	return folded;
 }
 
-static void add_folded(struct names_reader *n, const char *text)
-{
-	char *folded = hba_names_fold(text);
-
-	if (!n->names->folded)
-		n->names->folded = map_new();
-	if (!map_get_str(n->names->folded, folded)) {
-		char *name = arena_strdup(n->reader->arena, folded);
-		map_put_str(n->names->folded, name, name);
-	}
-	mem_free(folded);
-}
-
 static void add_name(struct names_reader *n, const char *text)
 {
-	if (n->column == HBA_USER)
-		add_folded(n, text);
+	if (n->column == HBA_USER) {
+		char *folded = hba_names_fold(text);
+		if (!n->names->folded)
+			n->names->folded = map_new();
+		if (!map_get_str(n->names->folded, folded)) {
+			char *name = arena_strdup(n->reader->arena, folded);
+			map_put_str(n->names->folded, name, name);
+		}
+		mem_free(folded);
+	}
 	if (!n->names->names)
 		n->names->names = map_new();
 	if (!map_get_str(n->names->names, text)) {
 		char *name = arena_strdup(n->reader->arena, text);
 		map_put_str(n->names->names, name, name);
 	}
-}
-
-static int add_pattern(struct names_reader *n, const char *text, struct err *err)
-{
-	struct hba_names *names = n->names;
-	struct pattern pattern;
-
-	if (pattern_compile(&pattern, arena_strdup(n->reader->arena, text), err) < 0)
-		return err_prefix(err, "hba line %u: ", n->rule->line);
-	names->patterns =
-	    mem_resize(names->patterns, (names->pattern_count + 1) * sizeof(pattern));
-	names->patterns[names->pattern_count++] = pattern;
-	return 0;
 }
 
 /* Each line of an @file is a list of names. */
@@ -113,10 +95,21 @@ static int add_file(struct names_reader *n, const struct rule_file *from,
 static int add_word(struct names_reader *n, const struct rule_file *f, const char *word,
     struct err *err)
 {
+	struct pattern pattern;
+
 	if (word[0] == '@')
 		return add_file(n, f, word + 1, err);
-	if (word[0] == '/')
-		return add_pattern(n, word + 1, err);
+	if (word[0] == '/') {
+		const char *text = word + 1;
+		struct hba_names *names = n->names;
+		if (pattern_compile(
+			&pattern, arena_strdup(n->reader->arena, text), err) < 0)
+			return err_prefix(err, "hba line %u: ", n->rule->line);
+		names->patterns = mem_resize(
+		    names->patterns, (names->pattern_count + 1) * sizeof(pattern));
+		names->patterns[names->pattern_count++] = pattern;
+		return 0;
+	}
 	if (word[0] == '+')
 		return rule_file_error(n->rule, err,
 		    "group %.200s: membership is not known here; list the users, in a "
@@ -135,20 +128,17 @@ static int add_word(struct names_reader *n, const struct rule_file *f, const cha
 	return 0;
 }
 
-static int no_name(const struct names_reader *n, enum token_kind kind, struct err *err)
-{
-	if (kind == TOKEN_BAD)
-		return rule_file_error(n->rule, err, "a quote is not closed");
-	return rule_file_error(n->rule, err, "%s name is missing",
-	    n->column == HBA_DATABASE ? "database" : "user");
-}
-
 static int parse_list(struct names_reader *n, struct rule_file *f, struct err *err)
 {
 	for (;;) {
 		enum token_kind kind = f->tokens.kind;
-		if (kind != TOKEN_WORD && kind != TOKEN_QUOTED)
-			return no_name(n, kind, err);
+		if (kind != TOKEN_WORD && kind != TOKEN_QUOTED) {
+			if (kind == TOKEN_BAD)
+				return rule_file_error(
+				    n->rule, err, "a quote is not closed");
+			return rule_file_error(n->rule, err, "%s name is missing",
+			    n->column == HBA_DATABASE ? "database" : "user");
+		}
 		const char *text = tokenizer_text(&f->tokens);
 		if (kind == TOKEN_QUOTED)
 			add_name(n, text);

@@ -76,17 +76,6 @@ static int parse_method(struct hba_row *row, struct rule_file *f, struct err *er
 	return rule_file_error(f, err, "unsupported method: buf=%.200s", text);
 }
 
-/* The text behind the "=" is not shown, because it may be a password. */
-static int malformed_map(const struct rule_file *f, const char *word, struct err *err)
-{
-	const char *sign = strchr(word, '=');
-
-	return rule_file_error(f, err,
-	    "Ident map %.*s%s is malformed. It is not in map=value format.",
-	    sign ? (int)(sign + 1 - word) : (int)strlen(word), word,
-	    sign && sign[1] ? "..." : "");
-}
-
 static int parse_map(struct hba_row *row, const struct ident *ident,
     const struct rule_reader *r, struct rule_file *f, struct err *err)
 {
@@ -97,8 +86,14 @@ static int parse_map(struct hba_row *row, const struct ident *ident,
 	const char *word = arena_strdup(r->arena, tokenizer_text(&f->tokens));
 	if (tokenizer_next(&f->tokens) != TOKEN_END)
 		return rule_file_error(f, err, "unsupported parameters");
-	if (!text_has_prefix(word, "map=") || !word[4])
-		return malformed_map(f, word, err);
+	if (!text_has_prefix(word, "map=") || !word[4]) {
+		/* the text behind the "=" is not shown, because it may be a password */
+		const char *sign = strchr(word, '=');
+		return rule_file_error(f, err,
+		    "Ident map %.*s%s is malformed. It is not in map=value format.",
+		    sign ? (int)(sign + 1 - word) : (int)strlen(word), word,
+		    sign && sign[1] ? "..." : "");
+	}
 	if (!ident || !ident_has_map(ident, word + 4))
 		return rule_file_error(f, err,
 		    "Ident map %.200s is not found in ident config file", word + 4);

@@ -54,13 +54,6 @@ static struct ident_map *find_or_add_map(struct ident *ident, const char *name)
 	return m;
 }
 
-static int no_field(const struct rule_file *f, const char *what, struct err *err)
-{
-	if (f->tokens.kind == TOKEN_BAD)
-		return rule_file_error(f, err, "a quote is not closed");
-	return rule_file_error(f, err, "%s is missing", what);
-}
-
 /* Reads a name or, when it is unquoted and begins with a slash, a regular
  * expression. */
 static int parse_user(struct ident_reader *r, struct rule_file *f, const char *what,
@@ -68,8 +61,11 @@ static int parse_user(struct ident_reader *r, struct rule_file *f, const char *w
 {
 	enum token_kind kind = f->tokens.kind;
 
-	if (kind != TOKEN_WORD && kind != TOKEN_QUOTED)
-		return no_field(f, what, err);
+	if (kind != TOKEN_WORD && kind != TOKEN_QUOTED) {
+		if (f->tokens.kind == TOKEN_BAD)
+			return rule_file_error(f, err, "a quote is not closed");
+		return rule_file_error(f, err, "%s is missing", what);
+	}
 	user->text = arena_strdup(r->ident->arena, tokenizer_text(&f->tokens));
 	tokenizer_next(&f->tokens);
 	if (kind == TOKEN_QUOTED || user->text[0] != '/')
@@ -77,23 +73,6 @@ static int parse_user(struct ident_reader *r, struct rule_file *f, const char *w
 	if (pattern_compile(user, user->text + 1, err) == 0)
 		return 0;
 	return err_prefix(err, "ident line %u: ", f->line);
-}
-
-/* As in PostgreSQL, \1 needs a system user that is a regular expression with
- * parentheses. */
-static int check_reference(
-    struct ident_line *line, const struct rule_file *f, struct err *err)
-{
-	if (!line->system_user.regex || line->db_user.regex ||
-	    !strstr(line->db_user.text, "\\1"))
-		return 0;
-	if (!pattern_has_part(&line->system_user))
-		return rule_file_error(f, err,
-		    "regular expression \"%.150s\" has no subexpressions as requested "
-		    "by backreference in \"%.150s\"",
-		    line->system_user.text, line->db_user.text);
-	line->has_reference = true;
-	return 0;
 }
 
 static int parse_db_user(struct ident_reader *r, struct rule_file *f,
@@ -116,7 +95,18 @@ static int parse_db_user(struct ident_reader *r, struct rule_file *f,
 		tokenizer_next(&f->tokens);
 	if (f->tokens.kind != TOKEN_END)
 		return rule_file_error(f, err, "unsupported parameters");
-	return check_reference(line, f, err);
+	/* as in PostgreSQL, \1 needs a system user that is a regular expression with
+	 * parentheses */
+	if (!line->system_user.regex || line->db_user.regex ||
+	    !strstr(line->db_user.text, "\\1"))
+		return 0;
+	if (!pattern_has_part(&line->system_user))
+		return rule_file_error(f, err,
+		    "regular expression \"%.150s\" has no subexpressions as requested "
+		    "by backreference in \"%.150s\"",
+		    line->system_user.text, line->db_user.text);
+	line->has_reference = true;
+	return 0;
 }
 
 static int take_line(void *ctx, struct rule_file *f, struct err *err)
@@ -202,19 +192,6 @@ bool ident_has_map(const struct ident *ident, const char *map)
 
 /* ---- matching ---- */
 
-/* Whether name is db_user's text with its first \1 replaced by the part that
- * matched. */
-static bool is_expanded(
-    const char *text, const struct pattern_part *part, const char *name)
-{
-	const char *reference = strstr(text, "\\1");
-	size_t before = (size_t)(reference - text);
-
-	return part->start && strncmp(name, text, before) == 0 &&
-	       strncmp(name + before, part->start, part->len) == 0 &&
-	       strcmp(name + before + part->len, reference + 2) == 0;
-}
-
 static bool may_by_regex(
     const struct ident_line *line, const char *system_user, const char *db_user)
 {
@@ -222,8 +199,16 @@ static bool may_by_regex(
 
 	if (pattern_match(&line->system_user, system_user, &part) != PATTERN_YES)
 		return false;
-	if (line->has_reference)
-		return is_expanded(line->db_user.text, &part, db_user);
+	if (line->has_reference) {
+		/* the name must be db_user's text with its first \1 replaced by the
+		 * part that matched */
+		const char *reference = strstr(line->db_user.text, "\\1");
+		size_t before = (size_t)(reference - line->db_user.text);
+		return part.start &&
+		       strncmp(db_user, line->db_user.text, before) == 0 &&
+		       strncmp(db_user + before, part.start, part.len) == 0 &&
+		       strcmp(db_user + before + part.len, reference + 2) == 0;
+	}
 	return line->is_all ||
 	       pattern_match(&line->db_user, db_user, NULL) == PATTERN_YES;
 }

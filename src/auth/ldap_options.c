@@ -35,15 +35,6 @@ static int set_scheme(struct ldap_options *o, const char *value, struct err *err
 	return 0;
 }
 
-static int set_starttls(struct ldap_options *o, const char *value, struct err *err)
-{
-	o->is_starttls = strcmp(value, "1") == 0;
-	if (!o->is_starttls && strcmp(value, "0") != 0)
-		return err_set(
-		    err, "invalid LDAP option: ldaptls=\"%s\"; write 0 or 1", value);
-	return 0;
-}
-
 static int set_scope(struct ldap_options *o, const char *value)
 {
 	if (strcmp(value, "base") == 0)
@@ -112,29 +103,6 @@ static int set_url_attribute(struct ldap_options *o, char *attributes)
 	return 0;
 }
 
-/* Copies the parts of a URL behind the host; NULL: a part is missing. */
-static int set_url_parts(struct ldap_options *o, char *parts[4])
-{
-	char *dn = parts[0], *attributes = parts[1], *scope = parts[2],
-	     *filter = parts[3];
-
-	if (dn && *dn) {
-		if (decode_percent(dn) < 0)
-			return -1;
-		set_text(&o->base_dn, dn, strlen(dn));
-	}
-	if (attributes && *attributes && set_url_attribute(o, attributes) < 0)
-		return -1;
-	if (scope && *scope && set_scope(o, scope) < 0)
-		return -1;
-	if (filter && *filter) {
-		if (decode_percent(filter) < 0)
-			return -1;
-		set_text(&o->search_filter, filter, strlen(filter));
-	}
-	return 0;
-}
-
 /* Parses ldap[s]://host[:port]/basedn?attributes?scope?filter in place. */
 static int set_url_copy(struct ldap_options *o, char *url, struct err *err)
 {
@@ -160,16 +128,23 @@ static int set_url_copy(struct ldap_options *o, char *url, struct err *err)
 	}
 	if (set_url_host(o, host, err) < 0)
 		return -1;
-	return set_url_parts(o, parts);
-}
-
-static int set_url(struct ldap_options *o, const char *value, struct err *err)
-{
-	char *copy = mem_strdup(value);
-	int result = set_url_copy(o, copy, NULL);
-
-	mem_free(copy);
-	return result < 0 ? err_set(err, "could not parse LDAP URL \"%s\"", value) : 0;
+	char *dn = parts[0], *attributes = parts[1], *scope = parts[2],
+	     *filter = parts[3];
+	if (dn && *dn) {
+		if (decode_percent(dn) < 0)
+			return -1;
+		set_text(&o->base_dn, dn, strlen(dn));
+	}
+	if (attributes && *attributes && set_url_attribute(o, attributes) < 0)
+		return -1;
+	if (scope && *scope && set_scope(o, scope) < 0)
+		return -1;
+	if (filter && *filter) {
+		if (decode_percent(filter) < 0)
+			return -1;
+		set_text(&o->search_filter, filter, strlen(filter));
+	}
+	return 0;
 }
 
 /* ---- key=value ---- */
@@ -201,10 +176,21 @@ static int set_option(
 		return set_port(o, value, err);
 	if (strcmp(key, "ldapscheme") == 0)
 		return set_scheme(o, value, err);
-	if (strcmp(key, "ldapurl") == 0)
-		return set_url(o, value, err);
-	if (strcmp(key, "ldaptls") == 0)
-		return set_starttls(o, value, err);
+	if (strcmp(key, "ldapurl") == 0) {
+		char *copy = mem_strdup(value);
+		int result = set_url_copy(o, copy, NULL);
+		mem_free(copy);
+		return result < 0
+			   ? err_set(err, "could not parse LDAP URL \"%s\"", value)
+			   : 0;
+	}
+	if (strcmp(key, "ldaptls") == 0) {
+		o->is_starttls = strcmp(value, "1") == 0;
+		if (!o->is_starttls && strcmp(value, "0") != 0)
+			return err_set(err,
+			    "invalid LDAP option: ldaptls=\"%s\"; write 0 or 1", value);
+		return 0;
+	}
 	return err_set(err, "invalid LDAP option: \"%s\"", key);
 }
 
@@ -361,16 +347,6 @@ static int check_user(const char *user, struct err *err)
 	return 0;
 }
 
-/* RFC 4514: the characters that would end the value, or begin another one. */
-static void put_dn_value(struct buf *out, const char *value)
-{
-	for (const char *at = value; *at; at++) {
-		if (strchr("\"+,;<>\\", *at) || (*at == '#' && at == value))
-			buf_put_u8(out, '\\');
-		buf_put_u8(out, (uint8_t)*at);
-	}
-}
-
 static bool is_part_of_dn(const char *text)
 {
 	return text && strchr(text, '=');
@@ -383,10 +359,17 @@ int ldap_options_put_dn(
 		return -1;
 	if (o->prefix)
 		buf_put_text(out, o->prefix);
-	if (is_part_of_dn(o->prefix) || is_part_of_dn(o->suffix))
-		put_dn_value(out, user);
-	else
+	if (is_part_of_dn(o->prefix) || is_part_of_dn(o->suffix)) {
+		/* RFC 4514: the characters that would end the value, or begin another
+		 * one */
+		for (const char *at = user; *at; at++) {
+			if (strchr("\"+,;<>\\", *at) || (*at == '#' && at == user))
+				buf_put_u8(out, '\\');
+			buf_put_u8(out, (uint8_t)*at);
+		}
+	} else {
 		buf_put_text(out, user);
+	}
 	if (o->suffix)
 		buf_put_text(out, o->suffix);
 	return 0;

@@ -37,18 +37,6 @@ static const char *bracket_end(const char *at)
 	return *at ? at : NULL;
 }
 
-static int check_bracket(const char *text, const char **at, struct err *err)
-{
-	const char *end = bracket_end(*at);
-
-	if (!end)
-		return refuse(text, "a bracket is not closed", err);
-	if (memchr(*at, '\\', (size_t)(end - *at)))
-		return refuse(text, "a backslash means nothing in brackets", err);
-	*at = end;
-	return 0;
-}
-
 /* Allows escapes only for characters with a special meaning; \w and the like mean
  * nothing in POSIX. */
 static int check_escape(const char *text, char c, struct err *err)
@@ -85,8 +73,16 @@ static int check_part(
 	*may_repeat = !strchr("(|^", **at);
 	if (**at == '(' && (*at)[1] == '?')
 		return refuse(text, "(?...) is not supported", err);
-	if (**at == '[')
-		return check_bracket(text, at, err);
+	if (**at == '[') {
+		const char *end = bracket_end(*at);
+		if (!end)
+			return refuse(text, "a bracket is not closed", err);
+		if (memchr(*at, '\\', (size_t)(end - *at)))
+			return refuse(
+			    text, "a backslash means nothing in brackets", err);
+		*at = end;
+		return 0;
+	}
 	if (**at == '\\') {
 		if (check_escape(text, (*at)[1], err) < 0)
 			return -1;

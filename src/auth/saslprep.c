@@ -148,14 +148,6 @@ static bool is_direction_mixed(const struct unicode *u, const struct code_points
 	       !unicode_is(u, UNICODE_RIGHT, m->list[m->count - 1].code);
 }
 
-static void decompose_hangul(uint32_t index, struct code_points *out)
-{
-	code_points_add(out, LEAD_FIRST + index / (VOWEL_COUNT * TAIL_COUNT), 0);
-	code_points_add(out, VOWEL_FIRST + index / TAIL_COUNT % VOWEL_COUNT, 0);
-	if (index % TAIL_COUNT)
-		code_points_add(out, TAIL_FIRST + index % TAIL_COUNT, 0);
-}
-
 /* Recursive; the tables nest less than five levels deep. */
 static void decompose(const struct unicode *u, uint32_t code, struct code_points *out)
 {
@@ -163,7 +155,12 @@ static void decompose(const struct unicode *u, uint32_t code, struct code_points
 	size_t count;
 
 	if (code >= HANGUL_FIRST && code < HANGUL_FIRST + HANGUL_COUNT) {
-		decompose_hangul(code - HANGUL_FIRST, out);
+		uint32_t index = code - HANGUL_FIRST;
+		code_points_add(
+		    out, LEAD_FIRST + index / (VOWEL_COUNT * TAIL_COUNT), 0);
+		code_points_add(out, VOWEL_FIRST + index / TAIL_COUNT % VOWEL_COUNT, 0);
+		if (index % TAIL_COUNT)
+			code_points_add(out, TAIL_FIRST + index % TAIL_COUNT, 0);
 		return;
 	}
 	parts = unicode_parts(u, code, &count);
@@ -182,19 +179,6 @@ static int compare_marks(const void *a, const void *b)
 	if (x->class != y->class)
 		return x->class < y->class ? -1 : 1;
 	return x->index < y->index ? -1 : x->index > y->index;
-}
-
-/* Sorts each sequence of combining marks by class. */
-static void order(struct code_points *m)
-{
-	for (size_t i = 0; i < m->count; i++) {
-		size_t start = i;
-		while (i < m->count && m->list[i].class != 0)
-			i++;
-		if (i - start > 1)
-			qsort(m->list + start, i - start, sizeof(*m->list),
-			    compare_marks);
-	}
 }
 
 static uint32_t compose_pair(const struct unicode *u, uint32_t first, uint32_t second)
@@ -239,16 +223,6 @@ static void compose(const struct unicode *u, struct code_points *m)
 	m->count = kept;
 }
 
-static char *copy_text(const char *text)
-{
-	size_t size = strlen(text) + 1;
-	char *copy = mem_try(size);
-
-	if (copy)
-		memcpy(copy, text, size);
-	return copy;
-}
-
 static char *write_utf8(const struct code_points *m)
 {
 	char *text = mem_try(m->count * 4 + 1), *at = text;
@@ -275,8 +249,13 @@ char *saslprep(const char *password)
 	struct unicode *u;
 	char *prepared = NULL;
 
-	if (is_ascii(password))
-		return copy_text(password);
+	if (is_ascii(password)) {
+		size_t size = strlen(password) + 1;
+		char *copy = mem_try(size);
+		if (copy)
+			memcpy(copy, password, size);
+		return copy;
+	}
 	u = unicode_new();
 	if (read_mapped(u, password, &mapped) < 0 ||
 	    has_any(u, UNICODE_REFUSED, &mapped) || is_direction_mixed(u, &mapped))
@@ -285,7 +264,15 @@ char *saslprep(const char *password)
 		decompose(u, mapped.list[i].code, &normal);
 	if (normal.failed)
 		goto out;
-	order(&normal);
+	/* sorts each sequence of combining marks by class */
+	for (size_t i = 0; i < normal.count; i++) {
+		size_t start = i;
+		while (i < normal.count && normal.list[i].class != 0)
+			i++;
+		if (i - start > 1)
+			qsort(normal.list + start, i - start, sizeof(*normal.list),
+			    compare_marks);
+	}
 	compose(u, &normal);
 	prepared = write_utf8(&normal);
 out:

@@ -126,23 +126,6 @@ static int read_challenge(struct scram_client *c, struct scram_reader *r,
 	return scram_skip_extensions(r, '\0', err);
 }
 
-static bool cache_has(const struct scram_cache *cache, const struct scram_client *c)
-{
-	return cache && cache->iterations == c->iterations &&
-	       cache->salt_len == c->salt_len &&
-	       memcmp(cache->salt, c->salt, cache->salt_len) == 0;
-}
-
-static void cache_keys(struct scram_cache *cache, const struct scram_client *c,
-    const struct scram_keys *keys)
-{
-	scram_cache_done(cache);
-	cache->keys = *keys;
-	cache->salt = mem_dup(c->salt, c->salt_len);
-	cache->salt_len = c->salt_len;
-	cache->iterations = c->iterations;
-}
-
 /* Makes the proof that we have the keys, and the signature that the server must
  * send. */
 static int client_prove(struct scram_client *c, const struct scram_keys *keys,
@@ -199,7 +182,9 @@ static enum scram_result client_final_step(
 
 	if (client_read_first(c, r, err) < 0)
 		return SCRAM_FAIL;
-	if (!keys && cache_has(c->cache, c))
+	if (!keys && c->cache && c->cache->iterations == c->iterations &&
+	    c->cache->salt_len == c->salt_len &&
+	    memcmp(c->cache->salt, c->salt, c->cache->salt_len) == 0)
 		keys = &c->cache->keys;
 	if (keys)
 		return client_prove(c, keys, out, err) < 0 ? SCRAM_FAIL : SCRAM_MORE;
@@ -227,8 +212,13 @@ enum scram_result scram_client_resume(struct scram_client *c,
 	c->step = STEP_OVER;
 	scram_client_key(salted, keys.client_key);
 	scram_server_key(salted, keys.server_key);
-	if (c->cache)
-		cache_keys(c->cache, c, &keys);
+	if (c->cache) {
+		scram_cache_done(c->cache);
+		c->cache->keys = keys;
+		c->cache->salt = mem_dup(c->salt, c->salt_len);
+		c->cache->salt_len = c->salt_len;
+		c->cache->iterations = c->iterations;
+	}
 	result = client_prove(c, &keys, out, err);
 	mem_wipe(&keys, sizeof(keys));
 	return result < 0 ? SCRAM_FAIL : SCRAM_MORE;

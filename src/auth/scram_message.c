@@ -47,28 +47,23 @@ char scram_next_letter(const struct scram_reader *r)
 	return r->at[0];
 }
 
-/* Takes the attribute that scram_next_letter has seen, and the comma behind it. */
-static void take_field(struct scram_reader *r, struct scram_field *f)
-{
-	const char *comma;
-
-	f->text = r->at + 2;
-	comma = memchr(f->text, ',', (size_t)(r->end - f->text));
-	f->len = (size_t)((comma ? comma : r->end) - f->text);
-	r->at = comma ? comma + 1 : NULL;
-}
-
 int scram_read_field(
     struct scram_reader *r, char letter, struct scram_field *f, struct err *err)
 {
 	char seen = scram_next_letter(r);
+	const char *comma;
 
 	if (seen == 'm')
 		return err_set(err, "peer requires an unsupported SCRAM extension");
 	if (seen != letter)
 		return err_set(
 		    err, "malformed SCRAM message (attribute \"%c\" expected)", letter);
-	take_field(r, f);
+	/* takes the attribute that scram_next_letter has seen, and the comma behind it
+	 */
+	f->text = r->at + 2;
+	comma = memchr(f->text, ',', (size_t)(r->end - f->text));
+	f->len = (size_t)((comma ? comma : r->end) - f->text);
+	r->at = comma ? comma + 1 : NULL;
 	return 0;
 }
 

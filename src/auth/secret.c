@@ -18,12 +18,6 @@
  * chose. */
 enum { HASH_DIGITS_MIN = 16 };
 
-static bool is_md5_text(const char *text)
-{
-	return strlen(text) == MD5_TEXT_LEN && memcmp(text, "md5", 3) == 0 &&
-	       strspn(text + 3, "0123456789abcdef") == MD5_TEXT_LEN - 3;
-}
-
 /* Whether this was meant to be a hash or a verifier but is damaged.  A password such as
  * "md5 is weak" is fine. */
 static bool is_malformed(const char *text)
@@ -99,7 +93,8 @@ void secret_init(struct secret *s, const char *text)
 	s->text = mem_strdup(text);
 	if (*text == '\0')
 		s->kind = SECRET_NONE;
-	else if (is_md5_text(text))
+	else if (strlen(text) == MD5_TEXT_LEN && memcmp(text, "md5", 3) == 0 &&
+		 strspn(text + 3, "0123456789abcdef") == MD5_TEXT_LEN - 3)
 		s->kind = SECRET_MD5;
 	else if (strncmp(text, SCRAM_PREFIX, strlen(SCRAM_PREFIX)) == 0 &&
 		 read_verifier(text + strlen(SCRAM_PREFIX), &s->scram) == 0)

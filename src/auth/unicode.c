@@ -67,13 +67,6 @@ static uint32_t read_number(const char **at)
 	return value;
 }
 
-/* Returns `base` plus the next number of the table, which may be negative. */
-static uint32_t read_change(const char **at, uint32_t base)
-{
-	uint32_t number = read_number(at);
-	return number & 1 ? base - (number >> 1) : base + (number >> 1);
-}
-
 static void unpack_set(struct set *set, const char *at)
 {
 	uint32_t code = 0;
@@ -117,8 +110,12 @@ static void unpack_mappings(struct unicode *u, const char *at)
 		count = read_number(&at);
 		*m = (struct mapping){code, done, (uint8_t)(count / 2)};
 		assert(m->count <= PARTS_MAX && done + m->count <= part_count);
-		for (unsigned j = 0; j < m->count; j++)
-			before[j] = u->parts[done++] = read_change(&at, before[j]);
+		for (unsigned j = 0; j < m->count; j++) {
+			uint32_t base = before[j];
+			uint32_t number = read_number(&at);
+			before[j] = u->parts[done++] =
+			    number & 1 ? base - (number >> 1) : base + (number >> 1);
+		}
 		if (count & 1)
 			u->pairs[u->pair_count++] =
 			    (struct pair){u->parts[m->at], u->parts[m->at + 1], code};

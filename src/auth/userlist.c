@@ -68,20 +68,6 @@ static void skip_to_entry(struct reader *r)
 	}
 }
 
-/* Skips everything between name and secret, line ends included. */
-static void skip_to_quote(struct reader *r)
-{
-	for (; r->at < r->end && *r->at != '"'; r->at++)
-		if (*r->at == '\n')
-			r->line++;
-}
-
-static void skip_line(struct reader *r)
-{
-	const char *eol = memchr(r->at, '\n', (size_t)(r->end - r->at));
-	r->at = eol ? eol : r->end;
-}
-
 /* Begins at the opening quote.  -1: the closing quote is missing. */
 static int read_quoted(struct reader *r, struct quoted *q)
 {
@@ -177,7 +163,10 @@ static int read_fields(struct reader *r, struct quoted *name, struct quoted *sec
 	if (name->len > USERLIST_NAME_MAX)
 		return fault(r, "username too long in auth file",
 		    "%zu bytes, shorten it to %d", name->len, USERLIST_NAME_MAX);
-	skip_to_quote(r);
+	/* skips everything between name and secret, line ends included */
+	for (; r->at < r->end && *r->at != '"'; r->at++)
+		if (*r->at == '\n')
+			r->line++;
 	if (r->at == r->end) {
 		r->line = line;
 		return broken_at(
@@ -233,7 +222,8 @@ static struct userlist *read_entries(struct reader *r)
 		if (read_fields(r, &name, &secret) < 0)
 			break;
 		add_entry(u, r, &name, &secret);
-		skip_line(r);
+		const char *eol = memchr(r->at, '\n', (size_t)(r->end - r->at));
+		r->at = eol ? eol : r->end;
 		throttle_take(r->throttle, 1);
 	}
 	return u;
@@ -325,18 +315,6 @@ void userlist_unref_slowly(struct userlist **up, struct throttle *throttle)
 	mem_free(u);
 }
 
-static void add_former(struct userlist *u, const char *name)
-{
-	size_t size = strlen(name) + 1;
-	struct user_entry *e = mem_zero(sizeof(*e) + size);
-
-	memcpy(e->name, name, size);
-	secret_init(&e->secret, "");
-	e->is_former = true;
-	map_put_str(u->entries, e->name, e);
-	u->former_count++;
-}
-
 void userlist_remember(
     struct userlist *u, const struct userlist *earlier, struct throttle *throttle)
 {
@@ -344,8 +322,15 @@ void userlist_remember(
 	size_t at = 0;
 
 	while ((name = userlist_next_known(earlier, &at))) {
-		if (!userlist_knows(u, name))
-			add_former(u, name);
+		if (!userlist_knows(u, name)) {
+			size_t size = strlen(name) + 1;
+			struct user_entry *e = mem_zero(sizeof(*e) + size);
+			memcpy(e->name, name, size);
+			secret_init(&e->secret, "");
+			e->is_former = true;
+			map_put_str(u->entries, e->name, e);
+			u->former_count++;
+		}
 		throttle_take(throttle, 1);
 	}
 }

@@ -78,17 +78,6 @@ static void crew_init(
 	crew->workers = e;
 }
 
-/* The condition uses the monotonic clock, which does not jump when the time is set. */
-static void init_deserted(pthread_cond_t *is_deserted)
-{
-	pthread_condattr_t attributes;
-
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(is_deserted, &attributes);
-	pthread_condattr_destroy(&attributes);
-}
-
 struct workers_mutex *workers_mutex_new(void)
 {
 	struct workers_mutex *mutex = mem_zero(sizeof(*mutex));
@@ -122,6 +111,7 @@ struct workers *workers_new(
 {
 	int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	struct workers *e;
+	pthread_condattr_t attributes;
 
 	assert(threads > 0);
 	if (fd < 0) {
@@ -133,7 +123,12 @@ struct workers *workers_new(
 	list_init(&e->finished);
 	pthread_mutex_init(&e->lock, NULL);
 	e->mutex = mutex_ref(mutex);
-	init_deserted(&e->is_deserted);
+	/* the condition uses the monotonic clock, which does not jump when the time is
+	 * set */
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&e->is_deserted, &attributes);
+	pthread_condattr_destroy(&attributes);
 	crew_init(&e->crews[WORKERS_ASK], e, threads, queue_max);
 	crew_init(&e->crews[WORKERS_ACCOUNT], e, WORKERS_ACCOUNT_THREADS,
 	    WORKERS_ACCOUNT_QUEUE);
@@ -148,50 +143,12 @@ int workers_fd(const struct workers *e)
 	return e->fd;
 }
 
-static struct workers_job *first_job(const struct list *jobs)
-{
-	struct node *node = list_first(jobs);
-	return node ? container_of(node, struct workers_job, node) : NULL;
-}
-
 /* ---- the order of waiting jobs ---- */
-
-/* When the job's turn comes: at once if its lane has used none of its share lately,
- * else after the jobs of that lane, each of which moves it back by its cost (start-time
- * fair queueing: Goyal, Vin, Cheng, 1996). */
-static uint64_t crew_turn_of(struct crew *crew, const struct workers_job *job)
-{
-	uint64_t *lane = &crew->lanes[job->lane % LANES];
-	uint64_t turn = *lane > crew->turn ? *lane : crew->turn;
-
-	assert(job->cost > 0);
-	*lane = turn + job->cost;
-	return turn;
-}
-
-static void crew_put(struct crew *crew, struct workers_job *job)
-{
-	uint64_t key = ++crew->number;
-
-	if (crew->lanes)
-		key = crew_turn_of(crew, job) << NUMBER_BITS |
-		      (key & ((1U << NUMBER_BITS) - 1));
-	heap_put(&crew->waiting, &job->wait_node, key);
-	crew->waiting_count++;
-}
 
 static void crew_remove(struct crew *crew, struct workers_job *job)
 {
 	heap_remove(&crew->waiting, &job->wait_node);
 	crew->waiting_count--;
-}
-
-/* A job that is not done has used nothing of its lane's share. */
-static void crew_cancel(struct crew *crew, struct workers_job *job)
-{
-	if (crew->lanes)
-		crew->lanes[job->lane % LANES] -= job->cost;
-	crew_remove(crew, job);
 }
 
 /* NULL: none waits. */
@@ -211,23 +168,13 @@ static struct workers_job *crew_take(struct crew *crew)
 
 /* ---- when all threads have left ---- */
 
-static void crew_dispose(struct crew *crew)
-{
-	struct workers_job *job;
-
-	while ((job = crew_take(crew)))
-		job->discard(job);
-	mem_free(crew->lanes);
-	pthread_cond_destroy(&crew->has_work);
-	mem_free(crew->threads);
-}
-
 static struct workers_job *take_finished(struct workers *e)
 {
 	struct workers_job *job;
 
 	pthread_mutex_lock(&e->lock);
-	job = first_job(&e->finished);
+	struct node *node = list_first(&e->finished);
+	job = node ? container_of(node, struct workers_job, node) : NULL;
 	if (job)
 		list_remove(&e->finished, &job->node);
 	pthread_mutex_unlock(&e->lock);
@@ -238,8 +185,15 @@ static void dispose(struct workers *e)
 {
 	struct workers_job *job;
 
-	for (int kind = 0; kind < WORKERS_KINDS; kind++)
-		crew_dispose(&e->crews[kind]);
+	for (int kind = 0; kind < WORKERS_KINDS; kind++) {
+		struct crew *crew = &e->crews[kind];
+
+		while ((job = crew_take(crew)))
+			job->discard(job);
+		mem_free(crew->lanes);
+		pthread_cond_destroy(&crew->has_work);
+		mem_free(crew->threads);
+	}
 	while ((job = take_finished(e)))
 		job->discard(job);
 	pthread_mutex_destroy(&e->lock);
@@ -277,23 +231,6 @@ struct scheduling {
 	uint64_t runtime_ns, deadline_ns, period_ns;
 };
 
-/* Gives this thread a lower priority than the loop, and lets the kernel take the
- * processor away from it at once when a loop wakes up, for machines with few
- * processors.  The slice is known to Linux 6.12; older ones take the rest. */
-static void stand_back(void)
-{
-	int inherited = getpriority(PRIO_PROCESS, 0);
-	const struct scheduling low = {
-	    .size = sizeof(low),
-	    .policy = SCHED_BATCH,
-	    .nice = inherited > HELPER_NICE ? inherited : HELPER_NICE,
-	    .runtime_ns = HELPER_SLICE_NS,
-	};
-
-	/* the 0 stands for this thread; if it is refused, only latency suffers */
-	(void)syscall(SYS_sched_setattr, 0, &low, 0);
-}
-
 /* The last step of a thread, under the lock. */
 static void leave(struct workers *e)
 {
@@ -315,8 +252,23 @@ static void *crew_work(void *argument)
 	struct workers *e = crew->workers;
 	struct workers_job *job;
 
-	if (crew == &e->crews[WORKERS_COMPUTE] || crew == &e->crews[WORKERS_READ])
-		stand_back();
+	if (crew == &e->crews[WORKERS_COMPUTE] || crew == &e->crews[WORKERS_READ]) {
+		/* Gives this thread a lower priority than the loop, and lets the kernel
+		 * take the processor away from it at once when a loop wakes up, for
+		 * machines with few processors.  The slice is known to Linux 6.12;
+		 * older ones take the rest. */
+		int inherited = getpriority(PRIO_PROCESS, 0);
+		const struct scheduling low = {
+		    .size = sizeof(low),
+		    .policy = SCHED_BATCH,
+		    .nice = inherited > HELPER_NICE ? inherited : HELPER_NICE,
+		    .runtime_ns = HELPER_SLICE_NS,
+		};
+
+		/* the 0 stands for this thread; if it is refused, only latency suffers
+		 */
+		(void)syscall(SYS_sched_setattr, 0, &low, 0);
+	}
 	pthread_mutex_lock(&e->lock);
 	while ((job = crew_wait(crew))) {
 		pthread_mutex_unlock(&e->lock);
@@ -348,45 +300,32 @@ void workers_alone(const struct workers_job *job, void (*f)(void))
 
 /* ---- on the loop's thread ---- */
 
-/* Starts one more thread.  All signals are blocked in it, because the loop handles
- * them. */
-static int crew_grow(struct crew *crew)
-{
-	sigset_t all, before;
-	int error;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error =
-	    pthread_create(&crew->threads[crew->threads_count], NULL, crew_work, crew);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (error == 0) {
-		crew->threads_count++;
-		crew->workers->threads_left++;
-	}
-	return error;
-}
-
-/* A job for which a thread is free does not count: it waits only until that thread
- * wakes up. */
-static bool is_full(const struct crew *crew)
-{
-	size_t free_count = crew->threads_max - crew->running.count;
-
-	return crew->waiting_count >= crew->queue_max + free_count;
-}
-
 static int crew_accept(struct crew *crew, enum workers_kind kind, struct err *err)
 {
 	int error = 0;
 
-	if (is_full(crew))
+	/* a job for which a thread is free does not count: it waits only until that
+	 * thread wakes up */
+	size_t free_count = crew->threads_max - crew->running.count;
+	sigset_t all, before;
+	if (crew->waiting_count >= crew->queue_max + free_count)
 		return err_set_row(err, kind == WORKERS_COMPUTE
 					    ? ERROR_DERIVATION_QUEUE_FULL
 					    : ERROR_AUTHENTICATION_QUEUE_FULL);
 	if (crew->threads_count <= crew->running.count + crew->waiting_count &&
-	    crew->threads_count < crew->threads_max)
-		error = crew_grow(crew);
+	    crew->threads_count < crew->threads_max) {
+		/* Starts one more thread.  All signals are blocked in it, because the
+		 * loop handles them. */
+		sigfillset(&all);
+		pthread_sigmask(SIG_SETMASK, &all, &before);
+		error = pthread_create(
+		    &crew->threads[crew->threads_count], NULL, crew_work, crew);
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
+		if (error == 0) {
+			crew->threads_count++;
+			crew->workers->threads_left++;
+		}
+	}
 	/* existing threads will take the job */
 	if (crew->threads_count == 0)
 		return err_set_row(err, ERROR_NO_THREAD, strerror(error));
@@ -404,7 +343,20 @@ int workers_submit(struct workers *e, struct workers_job *job, struct err *err)
 		job->workers = e;
 		job->state = WORKERS_QUEUED;
 		atomic_store(&job->is_cancelled, false);
-		crew_put(crew, job);
+		uint64_t key = ++crew->number;
+		if (crew->lanes) {
+			/* when the job's turn comes: at once if its lane has used none
+			 * of its share lately, else after the jobs of that lane, each
+			 * of which moves it back by its cost (start-time fair queueing:
+			 * Goyal, Vin, Cheng, 1996) */
+			uint64_t *lane = &crew->lanes[job->lane % LANES];
+			uint64_t turn = *lane > crew->turn ? *lane : crew->turn;
+			assert(job->cost > 0);
+			*lane = turn + job->cost;
+			key = turn << NUMBER_BITS | (key & ((1U << NUMBER_BITS) - 1));
+		}
+		heap_put(&crew->waiting, &job->wait_node, key);
+		crew->waiting_count++;
 		pthread_cond_signal(&crew->has_work);
 	}
 	pthread_mutex_unlock(&e->lock);
@@ -419,9 +371,13 @@ void workers_cancel(struct workers_job *job)
 	pthread_mutex_lock(&e->lock);
 	assert(heap_has(&job->wait_node) || node_is_linked(&job->node));
 	is_over = job->state != WORKERS_RUNNING;
-	if (job->state == WORKERS_QUEUED)
-		crew_cancel(&e->crews[job->kind], job);
-	else if (job->state == WORKERS_FINISHED)
+	if (job->state == WORKERS_QUEUED) {
+		/* a job that is not done has used nothing of its lane's share */
+		struct crew *crew = &e->crews[job->kind];
+		if (crew->lanes)
+			crew->lanes[job->lane % LANES] -= job->cost;
+		crew_remove(crew, job);
+	} else if (job->state == WORKERS_FINISHED)
 		list_remove(&e->finished, &job->node);
 	else
 		atomic_store(&job->is_cancelled, true);
@@ -459,20 +415,6 @@ unsigned workers_waiting(struct workers *e, enum workers_kind kind)
 
 /* ---- the end ---- */
 
-/* Waits under the lock for all threads to end; false: the time is over. */
-static bool await_threads(struct workers *e)
-{
-	struct timespec end;
-
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec += LAST_WAIT_SECONDS;
-	while (e->threads_left > 0)
-		if (pthread_cond_timedwait(&e->is_deserted, &e->lock, &end) ==
-		    ETIMEDOUT)
-			break;
-	return e->threads_left == 0;
-}
-
 static void cancel_running(struct crew *crew)
 {
 	struct workers_job *job;
@@ -480,13 +422,6 @@ static void cancel_running(struct crew *crew)
 	list_for (job, &crew->running, node)
 		atomic_store(&job->is_cancelled, true);
 	pthread_cond_broadcast(&crew->has_work);
-}
-
-/* Detaches the threads, because nobody will join them.  Under the lock. */
-static void detach(const struct crew *crew)
-{
-	for (unsigned i = 0; i < crew->threads_count; i++)
-		pthread_detach(crew->threads[i]);
 }
 
 static void join(const struct crew *crew)
@@ -499,6 +434,7 @@ void workers_free(struct workers **e)
 {
 	struct workers *gone = *e;
 	bool is_deserted;
+	struct timespec end;
 
 	if (!gone)
 		return;
@@ -507,10 +443,21 @@ void workers_free(struct workers **e)
 	gone->is_ending = 1;
 	for (int kind = 0; kind < WORKERS_KINDS; kind++)
 		cancel_running(&gone->crews[kind]);
-	is_deserted = await_threads(gone);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += LAST_WAIT_SECONDS;
+	while (gone->threads_left > 0)
+		if (pthread_cond_timedwait(&gone->is_deserted, &gone->lock, &end) ==
+		    ETIMEDOUT)
+			break;
+	is_deserted = gone->threads_left == 0;
 	gone->is_abandoned = !is_deserted;
-	for (int kind = 0; kind < WORKERS_KINDS && !is_deserted; kind++)
-		detach(&gone->crews[kind]);
+	for (int kind = 0; kind < WORKERS_KINDS && !is_deserted; kind++) {
+		/* Detaches the threads, because nobody will join them.  Under the lock.
+		 */
+		const struct crew *crew = &gone->crews[kind];
+		for (unsigned i = 0; i < crew->threads_count; i++)
+			pthread_detach(crew->threads[i]);
+	}
 	pthread_mutex_unlock(&gone->lock);
 	if (!is_deserted)
 		return;

@@ -38,14 +38,6 @@ enum log_level dial_log_level(struct server *server, const char *why)
 	return dial->level;
 }
 
-static void doom(struct server *server, const char *reason)
-{
-	if (dial_log_level(server, reason) == LEVEL_DEBUG)
-		conn_doom_quietly(&server->conn, reason);
-	else
-		conn_doom(&server->conn, "%s", reason);
-}
-
 void dial_fail(struct server *server, enum dial_failure kind, const char *text,
     const char *sqlstate, const char *reason)
 {
@@ -54,7 +46,10 @@ void dial_fail(struct server *server, enum dial_failure kind, const char *text,
 	if (server->conn.is_doomed || dial->has_failed)
 		return;
 	dial->has_failed = true;
-	doom(server, reason);
+	if (dial_log_level(server, reason) == LEVEL_DEBUG)
+		conn_doom_quietly(&server->conn, reason);
+	else
+		conn_doom(&server->conn, "%s", reason);
 	dial->owner->failed(server, kind, text, sqlstate);
 }
 

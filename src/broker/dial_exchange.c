@@ -193,14 +193,6 @@ static bool is_version_refused(const struct dial *dial, const struct error_field
 	       !is_about_login(f->sqlstate);
 }
 
-static enum step dial_again(struct server *server)
-{
-	*dial_identity(server).speaks_3_0 = true;
-	conn_doom(&server->conn, "server does not speak protocol 3.2");
-	server->dial->owner->retried(server);
-	return STEP_CLOSE;
-}
-
 static enum step dial_error(struct server *server, const struct message *m)
 {
 	struct error_fields f;
@@ -208,8 +200,12 @@ static enum step dial_error(struct server *server, const struct message *m)
 	codec_read_error(message_body(m), message_body_len(m), &f);
 	if (!*f.message)
 		f.message = "no reason given";
-	if (is_version_refused(server->dial, &f))
-		return dial_again(server);
+	if (is_version_refused(server->dial, &f)) {
+		*dial_identity(server).speaks_3_0 = true;
+		conn_doom(&server->conn, "server does not speak protocol 3.2");
+		server->dial->owner->retried(server);
+		return STEP_CLOSE;
+	}
 	server->dial->owner->refused(server, &f);
 	return STEP_CLOSE;
 }
@@ -370,30 +366,24 @@ static const struct conn_ops dial_ops = {
 
 /* ---- the address ---- */
 
-/* The words that log watchers know for a connect that fails at once. */
-static void dial_name_failure(const struct sock_target *target, char *out, size_t size)
-{
-	static const char text[] = "sbuf_connect failed to connect to";
-	char place[SOCK_PORT_TEXT];
-
-	if (target->addr.family == AF_UNIX)
-		snprintf(out, size, "%s unix:%s%s", text,
-		    target->un.sun_path[0] ? "" : "@",
-		    target->un.sun_path + !target->un.sun_path[0]);
-	else
-		snprintf(
-		    out, size, "%s %s", text, sock_addr_text(&target->addr, 0, place));
-}
-
 /* Stores the address in the server, so that a cancel request finds the same one, and
  * connects. */
 static void dial_connect(struct server *server, const struct sock_target *target)
 {
 	struct err err;
+	char place[SOCK_PORT_TEXT];
 	if (conn_connect(&server->conn, target, &err) < 0) {
 		const char *why = strstr(err.text, "(): ");
 		char what[sizeof(target->un.sun_path) + 48];
-		dial_name_failure(target, what, sizeof(what));
+		/* the words that log watchers know for a connect that fails at once */
+		static const char text[] = "sbuf_connect failed to connect to";
+		if (target->addr.family == AF_UNIX)
+			snprintf(what, sizeof(what), "%s unix:%s%s", text,
+			    target->un.sun_path[0] ? "" : "@",
+			    target->un.sun_path + !target->un.sun_path[0]);
+		else
+			snprintf(what, sizeof(what), "%s %s", text,
+			    sock_addr_text(&target->addr, 0, place));
 		log_failure(server, KIND_SERVERS, what, why ? why + 4 : err.text);
 		dial_fail_network(server, "connect failed");
 	}
@@ -404,20 +394,6 @@ static void dial_ip(struct server *server, struct sock_addr addr)
 	struct sock_target target;
 	addr.port = (uint16_t)server->port;
 	sock_target_ip(&target, &addr);
-	dial_connect(server, &target);
-}
-
-static void dial_unix(struct server *server, const char *dir)
-{
-	struct sock_target target;
-	struct err err;
-	server->unix_dir = mem_strdup(dir);
-	server->conn.remote.family = AF_UNIX;
-	if (sock_target_unix(&target, dir, server->port, &err) < 0) {
-		log_failure(server, KIND_SERVERS, "could not connect", err.text);
-		dial_fail_network(server, "connect failed");
-		return;
-	}
 	dial_connect(server, &target);
 }
 
@@ -452,14 +428,24 @@ void dial_go(struct server *server)
 	const char *place = dial_place(server);
 	uint64_t limit = scope_server_connect_timeout(dial_identity(server).scope);
 	struct sock_addr addr;
+	struct sock_target target;
+	struct err err;
 
 	if (server->conn.is_doomed)
 		return;
 	if (limit)
 		conn_set_deadline(&server->conn, loop_now(site->loop) + limit);
-	if (*place == '/' || *place == '@' || *place == '\0')
-		dial_unix(server, place);
-	else if (sock_addr_parse(place, 0, &addr) == 0)
+	if (*place == '/' || *place == '@' || *place == '\0') {
+		server->unix_dir = mem_strdup(place);
+		server->conn.remote.family = AF_UNIX;
+		if (sock_target_unix(&target, place, server->port, &err) < 0) {
+			log_failure(
+			    server, KIND_SERVERS, "could not connect", err.text);
+			dial_fail_network(server, "connect failed");
+			return;
+		}
+		dial_connect(server, &target);
+	} else if (sock_addr_parse(place, 0, &addr) == 0)
 		dial_ip(server, addr);
 	else
 		server->dial->query =

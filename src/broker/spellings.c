@@ -122,13 +122,6 @@ static const char *untracked_value(const struct buf *untracked, const char *want
 	return NULL;
 }
 
-static bool has_only_printable(const char *text)
-{
-	while (text_is_printable((uint8_t)*text))
-		text++;
-	return !*text;
-}
-
 /* Appends the name as PostgreSQL shows it: a byte that is not printable ASCII is
  * replaced. */
 static void put_clean_name(const char *name, bool is_hex, struct buf *out)
@@ -154,7 +147,10 @@ static int apply_name(const struct welcome *welcome, struct vars *asked)
 	struct buf clean;
 	int result;
 
-	if (has_only_printable(name) && strlen(name) <= NAME_MOST)
+	const char *text = name;
+	while (text_is_printable((uint8_t)*text))
+		text++;
+	if (!*text && strlen(name) <= NAME_MOST)
 		return 0;
 	version = untracked_value(&welcome->untracked, "server_version");
 	buf_init(&clean, 0);
@@ -178,18 +174,6 @@ static bool has_no_case(const struct vars_schema *schema, size_t i)
 	return false;
 }
 
-static const char *remembered(
-    struct spellings *s, size_t i, const char *base, const char *value)
-{
-	struct answer *a = s ? find(s, i, base, value) : NULL;
-
-	if (!a)
-		return NULL;
-	list_remove(&s->used, &a->node);
-	list_push_front(&s->used, &a->node);
-	return a->value;
-}
-
 /* Returns what PostgreSQL reports for this value, or NULL. */
 static const char *known(struct spellings *s, const struct vars_schema *schema,
     size_t i, const char *base, const char *value)
@@ -197,7 +181,12 @@ static const char *known(struct spellings *s, const struct vars_schema *schema,
 	if (strcmp(value, base) == 0 ||
 	    (has_no_case(schema, i) && text_equal_nocase(value, base)))
 		return base;
-	return remembered(s, i, base, value);
+	struct answer *a = s ? find(s, i, base, value) : NULL;
+	if (!a)
+		return NULL;
+	list_remove(&s->used, &a->node);
+	list_push_front(&s->used, &a->node);
+	return a->value;
 }
 
 uint64_t spellings_apply(

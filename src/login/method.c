@@ -216,17 +216,6 @@ static void method_unnamed(struct deadline *due)
 	method_go_on(login->client, NULL);
 }
 
-static void method_ask_name(struct client *client)
-{
-	struct login *login = client->login;
-	struct site *site = client->conn.site;
-
-	deadline_init(&login->name_due, method_unnamed);
-	deadline_set(site->loop, &login->name_due, loop_now(site->loop) + NAME_WAIT_US);
-	login->name_query =
-	    dns_reverse(site->dns, &client->conn.remote, method_named, client);
-}
-
 enum method method_choose(struct client *client, method_known_fn *known)
 {
 	const struct site *site = client->conn.site;
@@ -239,7 +228,10 @@ enum method method_choose(struct client *client, method_known_fn *known)
 	if (method_match(client, HBA_NAME_UNKNOWN, NULL) == METHOD_KNOWN)
 		return METHOD_KNOWN;
 	login->method_known = known;
-	method_ask_name(client);
+	deadline_init(&login->name_due, method_unnamed);
+	deadline_set(site->loop, &login->name_due, loop_now(site->loop) + NAME_WAIT_US);
+	login->name_query =
+	    dns_reverse(site->dns, &client->conn.remote, method_named, client);
 	return METHOD_LATER;
 }
 

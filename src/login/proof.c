@@ -194,29 +194,6 @@ static enum proof proof_cleartext(struct client *client, const char *password)
 	return PROOF_LATER;
 }
 
-static enum proof proof_password(struct client *client, const struct message *m)
-{
-	struct login *login = client->login;
-	const struct secret *secret = login_secret(client);
-	const char *password;
-
-	if (codec_read_password(message_body(m), message_body_len(m), &password) < 0)
-		return PROOF_MORE; /* an incomplete message; client_login_timeout ends
-				      the wait */
-	if (*password == '\0') {
-		client_fatal(client, ERROR_EMPTY_PASSWORD);
-		return PROOF_REFUSED;
-	}
-	if (method_is_external(login->method))
-		return proof_external_ask_password(client, password);
-	if (login->method == AUTH_PLAIN)
-		return proof_cleartext(client, password);
-	if (login->is_mock || !secret_is_md5_answer(client->conn.site->md5, secret,
-				  login->startup.user, login->salt, password))
-		return PROOF_FAILED;
-	return PROOF_DONE;
-}
-
 /* A cleartext password may be as long as PostgreSQL lets it be, because LDAP and PAM
  * also take tokens; so many bytes wait only for those who have really sent them. */
 bool proof_is_too_long(const struct client *client, const struct message *m)
@@ -236,8 +213,29 @@ bool proof_is_too_long(const struct client *client, const struct message *m)
 
 enum proof proof_message(struct client *client, const struct message *m)
 {
-	if (client->login->phase == LOGIN_PASSWORD)
-		return proof_password(client, m);
+	const char *password;
+
+	if (client->login->phase == LOGIN_PASSWORD) {
+		struct login *login = client->login;
+		const struct secret *secret = login_secret(client);
+		if (codec_read_password(
+			message_body(m), message_body_len(m), &password) < 0)
+			return PROOF_MORE; /* an incomplete message;
+					      client_login_timeout ends the wait */
+		if (*password == '\0') {
+			client_fatal(client, ERROR_EMPTY_PASSWORD);
+			return PROOF_REFUSED;
+		}
+		if (method_is_external(login->method))
+			return proof_external_ask_password(client, password);
+		if (login->method == AUTH_PLAIN)
+			return proof_cleartext(client, password);
+		if (login->is_mock ||
+		    !secret_is_md5_answer(client->conn.site->md5, secret,
+			login->startup.user, login->salt, password))
+			return PROOF_FAILED;
+		return PROOF_DONE;
+	}
 	return proof_sasl_message(client, m);
 }
 

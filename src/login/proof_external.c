@@ -31,12 +31,6 @@ static int proof_external_submit(struct client *client, struct workers_job *job)
 	return 0;
 }
 
-static enum proof proof_external_no_memory(struct client *client)
-{
-	client_fatal(client, ERROR_OUT_OF_MEMORY);
-	return PROOF_REFUSED;
-}
-
 /* The answer has come: continues the login with it. */
 static void proof_external_end(struct client *client, bool is_proven)
 {
@@ -159,8 +153,10 @@ enum proof proof_external_ask_password(struct client *client, const char *passwo
 {
 	struct judge *question = password_question(client, password);
 
-	if (!question)
-		return proof_external_no_memory(client);
+	if (!question) {
+		client_fatal(client, ERROR_OUT_OF_MEMORY);
+		return PROOF_REFUSED;
+	}
 	if (proof_external_submit(client, &question->job) == 0)
 		return PROOF_MORE;
 	judge_discard(question);

@@ -38,16 +38,6 @@ static enum step proxy_refuse(struct conn *conn)
 	return STEP_CLOSE;
 }
 
-/* Process and account behind a unix socket are the proxy's and not the client's,
- * whatever the header tells.  This includes LOCAL: only the proxy knows why it sends
- * that. */
-static void proxy_forget_account(struct client *client)
-{
-	client->is_proxied = true;
-	client->is_unix_owner = false;
-	client->conn.peer_pid = 0;
-}
-
 /* From here on the client has the address that the proxy names, for rules, views and
  * logs. */
 static void proxy_take_address(struct client *client, const struct proxy_header *header)
@@ -81,7 +71,12 @@ static enum step proxy_raw(
 		break;
 	}
 	*taken = header.size - before;
-	proxy_forget_account(client);
+	/* Process and account behind a unix socket are the proxy's and not the
+	 * client's, whatever the header tells.  This includes LOCAL: only the proxy
+	 * knows why it sends that. */
+	client->is_proxied = true;
+	client->is_unix_owner = false;
+	client->conn.peer_pid = 0;
 	proxy_take_address(client, &header);
 	conn->ops = client->proxy->next;
 	proxy_free(client);

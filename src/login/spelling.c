@@ -321,18 +321,6 @@ static bool is_put(
 	return true;
 }
 
-/* Everything that the client's first query needs is set, so that it need not wait
- * again if it gets the same server. */
-static void put_sets(struct spelling *s, const struct server *server, struct buf *sql)
-{
-	size_t count = vars_schema_count(s->site->vars);
-
-	s->reset = 0;
-	for (size_t i = 0; i < count; i++)
-		if (is_put(s, server, i, sql))
-			buf_put_text(sql, ";");
-}
-
 static void spelling_send(struct spelling *s)
 {
 	struct server *server = seat_server(s->request.ask.seat);
@@ -348,7 +336,13 @@ static void spelling_send(struct spelling *s)
 	conn_set_deadline(
 	    &server->conn, query ? conn_now(&server->conn) + query : UINT64_MAX);
 	buf_init(&sql, 0);
-	put_sets(s, server, &sql);
+	/* everything that the client's first query needs is set, so that it need not
+	 * wait again if it gets the same server */
+	size_t count = vars_schema_count(s->site->vars);
+	s->reset = 0;
+	for (size_t i = 0; i < count; i++)
+		if (is_put(s, server, i, &sql))
+			buf_put_text(&sql, ";");
 	conn_log(&server->conn, LEVEL_DEBUG | KIND_SERVERS, "varcache_apply: %s",
 	    buf_text(&sql));
 	if (sql.failed)

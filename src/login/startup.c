@@ -151,17 +151,6 @@ static int read_options(struct client *client, const char *options)
 
 /* ---- parameters ---- */
 
-static void note_unsupported(struct startup *s, const char *name)
-{
-	size_t count = s->unsupported_count;
-
-	/* its room doubles whenever the count reaches a power of two */
-	if ((count & (count - 1)) == 0)
-		s->unsupported = mem_resize(
-		    s->unsupported, (count ? 2 * count : 1) * sizeof(*s->unsupported));
-	s->unsupported[s->unsupported_count++] = mem_strdup(name);
-}
-
 static enum replication replication_of(const char *value)
 {
 	if (strcmp(value, "database") == 0)
@@ -186,16 +175,6 @@ static void replace(char **to, const char *text)
 	*to = mem_strdup(text);
 }
 
-static int take_options(struct client *client, const char *options)
-{
-	if (!client->replication)
-		return read_options(client, options);
-	/* a replication client gets its own server connection, which these options are
-	 * passed to */
-	replace(&client->options, options);
-	return 0;
-}
-
 static int read_param(
     struct client *client, struct startup *s, const struct startup_param *p)
 {
@@ -212,10 +191,21 @@ static int read_param(
 	}
 	if (strcmp(p->name, "replication") == 0)
 		return 0; /* find_replication has read it */
-	if (strcmp(p->name, "options") == 0)
-		return take_options(client, p->value);
+	if (strcmp(p->name, "options") == 0) {
+		if (!client->replication)
+			return read_options(client, p->value);
+		/* a replication client gets its own server connection, which these
+		 * options are passed to */
+		replace(&client->options, p->value);
+		return 0;
+	}
 	if (text_has_prefix(p->name, "_pq_.")) {
-		note_unsupported(s, p->name);
+		size_t count = s->unsupported_count;
+		/* its room doubles whenever the count reaches a power of two */
+		if ((count & (count - 1)) == 0)
+			s->unsupported = mem_resize(s->unsupported,
+			    (count ? 2 * count : 1) * sizeof(*s->unsupported));
+		s->unsupported[s->unsupported_count++] = mem_strdup(p->name);
 		return 0;
 	}
 	i = find_named(client, p->name);
@@ -228,18 +218,6 @@ static int read_param(
 	    conn_log_word(&client->conn, word, p->value));
 	client_fatal(client, ERROR_UNSUPPORTED_PARAMETER, log_word(word, p->name));
 	return -1;
-}
-
-/* PostgreSQL cuts the name in the same way.  What is decided here by a name, and what
- * the server decides, is then decided by the same one.  Longer names of databases are
- * refused, unless an entry of [databases] has them. */
-static void cut_user(struct startup *s)
-{
-	size_t len = strlen(s->user);
-
-	s->is_user_too_long = len > USER_MOST;
-	if (len > NAME_MOST)
-		s->user[NAME_MOST] = '\0';
 }
 
 static int add_host(struct client *client)
@@ -283,7 +261,13 @@ int startup_read(struct client *client, struct startup *s, const struct message 
 		client_fatal(client, ERROR_NO_USERNAME);
 		return -1;
 	}
-	cut_user(s);
+	/* PostgreSQL cuts the name in the same way.  What is decided here by a name,
+	 * and what the server decides, is then decided by the same one.  Longer names
+	 * of databases are refused, unless an entry of [databases] has them. */
+	size_t len = strlen(s->user);
+	s->is_user_too_long = len > USER_MOST;
+	if (len > NAME_MOST)
+		s->user[NAME_MOST] = '\0';
 	if (!s->database || !*s->database)
 		replace(&s->database, s->user);
 	if (site_settings(client->conn.site)->application_name_add_host)

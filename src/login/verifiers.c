@@ -54,12 +54,6 @@ static void take_keys(struct scram_verifier *v, const struct scram_verifier *fro
 	memcpy(v->server_key, from->server_key, SCRAM_KEY_LEN);
 }
 
-static void wait_free(struct verifier_wait *wait)
-{
-	map_del(wait->site->verifier_waits, &wait->user, sizeof(wait->user));
-	mem_free(wait);
-}
-
 static void verifier_derived(struct key_job *key_job)
 {
 	struct verifier_wait *wait = key_job->owner;
@@ -85,7 +79,8 @@ static void verifier_derived(struct key_job *key_job)
 		login->derived(login->client);
 	}
 	scram_verifier_done(&found);
-	wait_free(wait);
+	map_del(wait->site->verifier_waits, &wait->user, sizeof(wait->user));
+	mem_free(wait);
 }
 
 bool verifiers_is_shared(const struct client *client)

@@ -23,19 +23,6 @@ static long long cpu_us(void)
 	       u.ru_utime.tv_usec + u.ru_stime.tv_usec;
 }
 
-static void find_memory(struct fact facts[FACT_COUNT])
-{
-	FILE *f = fopen("/proc/self/statm", "re");
-	long long size = 0, resident = 0, page = sysconf(_SC_PAGESIZE);
-
-	if (f && fscanf(f, "%lld %lld", &size, &resident) != 2)
-		size = resident = 0;
-	if (f)
-		fclose(f);
-	facts[FACT_VIRTUAL].whole = size * page;
-	facts[FACT_RESIDENT].whole = resident * page;
-}
-
 static long long most_descriptors(void)
 {
 	struct rlimit limit;
@@ -45,9 +32,13 @@ static long long most_descriptors(void)
 	return limit.rlim_cur > INT64_MAX ? INT64_MAX : (long long)limit.rlim_cur;
 }
 
-/* The texts contain no character that would have to be escaped. */
-static void find_versions(struct fact facts[FACT_COUNT], const struct site *site)
+void facts_find(struct fact facts[FACT_COUNT], const struct site *site,
+    uint64_t began_us, unsigned missed)
 {
+	uint64_t uptime_us = loop_now(site->loop) - began_us;
+
+	memset(facts, 0, FACT_COUNT * sizeof(*facts));
+	/* the texts contain no character that would have to be escaped */
 	snprintf(
 	    facts[FACT_VERSION].labels, FACT_LABELS, "version=\"%s\"", site->version);
 	snprintf(facts[FACT_BUILD].labels, FACT_LABELS,
@@ -55,16 +46,14 @@ static void find_versions(struct fact facts[FACT_COUNT], const struct site *site
 	    site->version, loop_library_version(), dns_library_version(),
 	    net_engine_name(&site->net));
 	facts[FACT_UP].whole = facts[FACT_VERSION].whole = facts[FACT_BUILD].whole = 1;
-}
-
-void facts_find(struct fact facts[FACT_COUNT], const struct site *site,
-    uint64_t began_us, unsigned missed)
-{
-	uint64_t uptime_us = loop_now(site->loop) - began_us;
-
-	memset(facts, 0, FACT_COUNT * sizeof(*facts));
-	find_versions(facts, site);
-	find_memory(facts);
+	FILE *f = fopen("/proc/self/statm", "re");
+	long long size = 0, resident = 0, page = sysconf(_SC_PAGESIZE);
+	if (f && fscanf(f, "%lld %lld", &size, &resident) != 2)
+		size = resident = 0;
+	if (f)
+		fclose(f);
+	facts[FACT_VIRTUAL].whole = size * page;
+	facts[FACT_RESIDENT].whole = resident * page;
 	facts[FACT_UPTIME].micros = (long long)uptime_us;
 	facts[FACT_START].micros = (long long)(loop_wall(site->loop) - uptime_us);
 	facts[FACT_MISSED].whole = missed;

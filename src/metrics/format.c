@@ -21,17 +21,6 @@ const char *format_type(enum format format)
 	return types[format];
 }
 
-/* Copies an item, such as "a/b ; q = 0.5", without its blanks. */
-static void copy_item(char out[ITEM_MOST], const char *item, size_t len)
-{
-	size_t put = 0;
-
-	for (size_t i = 0; i < len && put < ITEM_MOST - 1; i++)
-		if (item[i] != ' ' && item[i] != '\t')
-			out[put++] = item[i];
-	out[put] = '\0';
-}
-
 static bool is_type(const char *item, const char *type)
 {
 	size_t len = strcspn(item, ";");
@@ -81,7 +70,12 @@ enum format format_choose(const char *accept)
 	size_t len;
 
 	while (accept && text_list_next(&accept, &text, &len)) {
-		copy_item(item, text, len);
+		/* copies an item, such as "a/b ; q = 0.5", without its blanks */
+		size_t put = 0;
+		for (size_t i = 0; i < len && put < ITEM_MOST - 1; i++)
+			if (text[i] != ' ' && text[i] != '\t')
+				item[put++] = text[i];
+		item[put] = '\0';
 		if (!find_format(item, &format) || quality_of(item) <= best_quality)
 			continue;
 		best_quality = quality_of(item);

@@ -113,17 +113,6 @@ static const struct http_ops ops = {
 
 /* ---- listening ---- */
 
-static void tell_failure(
-    struct metrics *m, const struct endpoint *e, const struct err *why)
-{
-	/* logged once, although it is tried every second */
-	if (!m->has_failed)
-		log_warning(m->site->log,
-		    "cannot listen on %s (metrics_listen): %s; it is tried again "
-		    "every second",
-		    e->text, why->text);
-}
-
 static int listen_at(struct metrics *m, const struct endpoint *e,
     const struct sock_target *target, struct err *err)
 {
@@ -198,8 +187,12 @@ static void open_all(struct metrics *m)
 		if (m->is_open[i])
 			continue;
 		m->is_open[i] = open_one(m, &e, &err) == 0;
-		if (!m->is_open[i])
-			tell_failure(m, &e, &err);
+		/* logged once, although it is tried every second */
+		if (!m->is_open[i] && !m->has_failed)
+			log_warning(m->site->log,
+			    "cannot listen on %s (metrics_listen): %s; it is tried "
+			    "again every second",
+			    e.text, err.text);
 		has_failed = has_failed || !m->is_open[i];
 	}
 	m->has_failed = has_failed;
@@ -235,19 +228,6 @@ static void close_all(struct metrics *m)
 	memset(m->is_open, 0, sizeof(m->is_open));
 }
 
-static void open_as_configured(struct metrics *m)
-{
-	const struct settings *s = site_settings(m->site);
-
-	close_all(m);
-	if (!s->metrics_listen || !*s->metrics_listen)
-		return;
-	m->listening = mem_strdup(s->metrics_listen);
-	m->tls = s->metrics_tls ? tls_setup_ref(m->site->tls) : NULL;
-	m->http = http_new(m->site->loop, &ops, m);
-	open_all(m);
-}
-
 static bool is_as_configured(const struct metrics *m)
 {
 	const struct settings *s = site_settings(m->site);
@@ -264,7 +244,14 @@ void metrics_review(struct site *site)
 	if (!m || m->is_let_go || is_as_configured(m))
 		return;
 	m->has_failed = false;
-	open_as_configured(m);
+	const struct settings *s = site_settings(m->site);
+	close_all(m);
+	if (!s->metrics_listen || !*s->metrics_listen)
+		return;
+	m->listening = mem_strdup(s->metrics_listen);
+	m->tls = s->metrics_tls ? tls_setup_ref(m->site->tls) : NULL;
+	m->http = http_new(m->site->loop, &ops, m);
+	open_all(m);
 }
 
 static void open_again(struct deadline *d)

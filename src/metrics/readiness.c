@@ -73,12 +73,18 @@ static void look_at_site(struct site *site, void *ctx)
 		}
 }
 
-/* False if there are hosts and each of them is down. */
-static bool is_any_reachable(struct site *site)
+const char *readiness_obstacle(struct site *site)
 {
+	struct host_seen *host;
+
+	if (site->shutdown != SHUTDOWN_NONE)
+		return "The pooler is shutting down.";
+	if (site->catalog->suspended)
+		return "The pooler is suspended.";
+	if (site->catalog->paused)
+		return "The pooler is paused.";
 	struct hosts_seen seen = {
 	    .hosts = map_new(), .is_alone = crew_site_count(site) == 1};
-	struct host_seen *host;
 	bool is_any_up = false;
 	size_t at = 0;
 
@@ -89,18 +95,7 @@ static bool is_any_reachable(struct site *site)
 		mem_free(host);
 	}
 	map_free(&seen.hosts);
-	return is_any_up;
-}
-
-const char *readiness_obstacle(struct site *site)
-{
-	if (site->shutdown != SHUTDOWN_NONE)
-		return "The pooler is shutting down.";
-	if (site->catalog->suspended)
-		return "The pooler is suspended.";
-	if (site->catalog->paused)
-		return "The pooler is paused.";
-	if (!is_any_reachable(site))
+	if (!is_any_up)
 		return "No server can be reached.";
 	return NULL;
 }

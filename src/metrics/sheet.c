@@ -65,26 +65,6 @@ static bool is_wanted(enum sheet_id id, const char *column)
 	return false;
 }
 
-static void use_column(struct sheet *s, size_t i, const struct column *column)
-{
-	struct use *use = &s->uses[i];
-	bool has_keys = s->kind->key_count == 0;
-
-	*use = (struct use){
-	    .label = label_of(s->kind, column->name),
-	    .slot = -1,
-	    .merge = column->type->merge,
-	    /* SHEET_STATS gets a row for each pool, and their sum is served */
-	    .is_sum = s->id == SHEET_STATS || column->type->merge == CELL_SUM,
-	    .name = column->name,
-	};
-	if (has_keys ? i != 1 : !is_wanted(s->id, column->name))
-		return;
-	assert(s->slot_count < SLOTS_MOST);
-	s->slot_uses[s->slot_count] = use;
-	use->slot = (int)s->slot_count++;
-}
-
 struct sheet *sheet_new(enum sheet_id id, size_t most)
 {
 	struct sheet *s = mem_zero(sizeof(*s));
@@ -97,8 +77,24 @@ struct sheet *sheet_new(enum sheet_id id, size_t most)
 	assert(view && view->column_count <= COLUMNS_MOST);
 	list_init(&s->rows);
 	s->by_key = map_new();
-	for (size_t i = 0; i < view->column_count; i++)
-		use_column(s, i, &view->columns[i]);
+	for (size_t i = 0; i < view->column_count; i++) {
+		const struct column *column = &view->columns[i];
+		struct use *use = &s->uses[i];
+		bool has_keys = s->kind->key_count == 0;
+		*use = (struct use){
+		    .label = label_of(s->kind, column->name),
+		    .slot = -1,
+		    .merge = column->type->merge,
+		    /* SHEET_STATS gets a row for each pool, and their sum is served */
+		    .is_sum = s->id == SHEET_STATS || column->type->merge == CELL_SUM,
+		    .name = column->name,
+		};
+		if (has_keys ? i != 1 : !is_wanted(s->id, column->name))
+			continue;
+		assert(s->slot_count < SLOTS_MOST);
+		s->slot_uses[s->slot_count] = use;
+		use->slot = (int)s->slot_count++;
+	}
 	while (s->kind->labels[s->label_count])
 		s->label_count++;
 	if (id == SHEET_CLIENTS)
@@ -264,37 +260,31 @@ static bool is_better_label(
 	return !*old && *new;
 }
 
-/* The same with labels that are no part of the key. */
-static void combine_labels(struct sheet *s, struct sheet_row *row, size_t key_len)
-{
-	bool has_changed = false;
-	struct buf labels;
-
-	buf_init(&labels, 0);
-	for (unsigned i = 0; i < s->label_count; i++) {
-		bool is_better = is_better_label(s, row, i);
-		has_changed = has_changed || is_better;
-		buf_put_str(&labels, is_better ? s->labels[i] : sheet_label(row, i));
-	}
-	if (has_changed) {
-		map_del(s->by_key, row->labels, key_len);
-		mem_free(row->labels);
-		row->labels = mem_dup(labels.bytes, labels.len);
-		map_put(s->by_key, row->labels, key_len, row);
-	}
-	buf_done(&labels);
-}
-
 static void take_ordinary(struct sheet *s)
 {
 	struct sheet_row *row;
 	struct key key;
+	struct buf labels;
 
 	key_init(&key, s);
 	row = find_row(s, &key);
 	if (row) {
 		combine(s, row);
-		combine_labels(s, row, key.len);
+		bool has_changed = false;
+		buf_init(&labels, 0);
+		for (unsigned i = 0; i < s->label_count; i++) {
+			bool is_better = is_better_label(s, row, i);
+			has_changed = has_changed || is_better;
+			buf_put_str(
+			    &labels, is_better ? s->labels[i] : sheet_label(row, i));
+		}
+		if (has_changed) {
+			map_del(s->by_key, row->labels, key.len);
+			mem_free(row->labels);
+			row->labels = mem_dup(labels.bytes, labels.len);
+			map_put(s->by_key, row->labels, key.len, row);
+		}
+		buf_done(&labels);
 	} else {
 		row = add_row(s, &key);
 		memcpy(row->numbers, s->numbers, s->slot_count * sizeof(s->numbers[0]));

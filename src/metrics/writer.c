@@ -62,28 +62,6 @@ static const struct list *rows_of(const struct writer *w)
 	return sheet_rows(w->served.sheet);
 }
 
-static void rewind_rows(struct writer *w)
-{
-	const struct family *f = w->served.family;
-	bool is_one =
-	    !f || family_sheet(f->sheet)->key_count == 0 || family_is_row_count(f);
-
-	w->has_fact = is_one && !w->served.duration;
-	w->row = w->has_fact ? NULL : list_first(rows_of(w));
-}
-
-static void take_labels(
-    struct sample *s, const struct family *f, const struct sheet_row *r)
-{
-	const struct sheet_kind *kind = family_sheet(f->sheet);
-
-	s->label_count = family_label_count(f);
-	for (unsigned i = 0; i < s->label_count; i++) {
-		s->labels[i] = kind->labels[i];
-		s->values[i] = sheet_label(r, i);
-	}
-}
-
 static void take_numbers(
     struct sample *s, const struct served *served, const struct sheet_row *row)
 {
@@ -129,7 +107,12 @@ static bool take_row(const struct writer *w, const struct node *node, struct sam
 	if (w->served.family) {
 		const struct sheet_row *row =
 		    container_of(node, struct sheet_row, node);
-		take_labels(s, w->served.family, row);
+		const struct sheet_kind *kind = family_sheet(w->served.family->sheet);
+		s->label_count = family_label_count(w->served.family);
+		for (unsigned i = 0; i < s->label_count; i++) {
+			s->labels[i] = kind->labels[i];
+			s->values[i] = sheet_label(row, i);
+		}
 		take_numbers(s, &w->served, row);
 		/* the row of "other" is served only if clients were counted in it */
 		return w->served.family->type != FAMILY_COUNT || s->whole > 0;
@@ -166,16 +149,6 @@ static bool next_sample(struct writer *w, struct sample *s)
 
 /* ---- writing ---- */
 
-static void next_family(struct writer *w)
-{
-	const struct family *f = w->served.family;
-
-	w->other = f && f->other && !w->other;
-	if (!w->other)
-		w->at++;
-	w->state = WRITER_HEAD;
-}
-
 static void put_head(struct writer *w, struct buf *out)
 {
 	if (!find_served(w)) {
@@ -184,7 +157,12 @@ static void put_head(struct writer *w, struct buf *out)
 			buf_put_text(out, "# EOF\n");
 		return;
 	}
-	rewind_rows(w);
+	const struct family *f = w->served.family;
+	bool is_one =
+	    !f || family_sheet(f->sheet)->key_count == 0 || family_is_row_count(f);
+
+	w->has_fact = is_one && !w->served.duration;
+	w->row = w->has_fact ? NULL : list_first(rows_of(w));
 	w->state = WRITER_SAMPLES;
 	text_put_head(out, &w->served, w->format == FORMAT_OPENMETRICS);
 }
@@ -193,10 +171,15 @@ static void put_sample(struct writer *w, struct buf *out)
 {
 	struct sample sample;
 
-	if (!next_sample(w, &sample))
-		next_family(w);
-	else
+	if (!next_sample(w, &sample)) {
+		const struct family *f = w->served.family;
+		w->other = f && f->other && !w->other;
+		if (!w->other)
+			w->at++;
+		w->state = WRITER_HEAD;
+	} else {
 		text_put_sample(out, &w->served, &sample);
+	}
 }
 
 void writer_init(struct writer *w, const struct harvest *harvest, enum format format)

@@ -9,11 +9,6 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-static uint64_t later(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
 /* When a limit ends that runs from start_us; UINT64_MAX (never) if one of the two is 0.
  */
 static uint64_t due(uint64_t start_us, uint64_t limit_us)
@@ -171,7 +166,8 @@ static uint64_t link_silence_due(
 		return server->link.idle_xact_us + limit;
 	if (!link_waits_for_client(client, server))
 		return conn_now(&server->conn) + limit;
-	return later(ask->last_us, server->last_us) + limit;
+	return (ask->last_us > server->last_us ? ask->last_us : server->last_us) +
+	       limit;
 }
 
 /* When each limit of a link is reached, in the order in which they are checked. */

@@ -63,24 +63,6 @@ const struct list *leaks_rows(const struct leak_table *table)
 	return &table->list;
 }
 
-static void put_key(struct buf *key, const struct client *client, enum leak_kind kind)
-{
-	const struct pool *pool = client->request.ask.pool;
-	const struct user *user = client->user ? client->user : pool->user;
-	const char *name = vars_get(&client->vars, VAR_APPLICATION_NAME);
-	size_t len = name ? strlen(name) : 0;
-
-	if (len > APPLICATION_NAME_MAX)
-		for (len = APPLICATION_NAME_MAX;
-		     len && ((uint8_t)name[len] & 0xc0) == 0x80;)
-			len--;
-	buf_put_u8(key, (uint8_t)kind);
-	buf_put_str(key, pool->database->name);
-	buf_put_str(key, user->name);
-	buf_put(key, name ? name : "", len);
-	buf_put_u8(key, 0);
-}
-
 static struct leak_row *add_row(
     struct leak_table *table, const struct buf *key, enum leak_kind kind)
 {
@@ -109,7 +91,19 @@ static void count_leak(const struct client *client, enum leak_kind kind)
 	struct buf key;
 
 	buf_init(&key, 0);
-	put_key(&key, client, kind);
+	const struct pool *pool = client->request.ask.pool;
+	const struct user *user = client->user ? client->user : pool->user;
+	const char *name = vars_get(&client->vars, VAR_APPLICATION_NAME);
+	size_t len = name ? strlen(name) : 0;
+	if (len > APPLICATION_NAME_MAX)
+		for (len = APPLICATION_NAME_MAX;
+		     len && ((uint8_t)name[len] & 0xc0) == 0x80;)
+			len--;
+	buf_put_u8(&key, (uint8_t)kind);
+	buf_put_str(&key, pool->database->name);
+	buf_put_str(&key, user->name);
+	buf_put(&key, name ? name : "", len);
+	buf_put_u8(&key, 0);
 	row = key.failed ? NULL : map_get(table->rows, key.bytes, key.len);
 	if (row) {
 		list_remove(&table->list, &row->node);
@@ -191,13 +185,6 @@ static enum leak_kind first_kind(uint16_t kinds)
 	return (enum leak_kind)__builtin_ctz(kinds);
 }
 
-/* Is it a PREPARE command that the pooler tracks (sql_commands.h), and so no leak? */
-static bool is_kept_prepare(
-    const struct server *server, const struct sql_effects *effects)
-{
-	return effects->command.kind == COMMAND_PREPARE && sql_is_on(server);
-}
-
 static struct leak_look look(
     const struct server *server, const struct sql_effects *effects)
 {
@@ -206,7 +193,8 @@ static struct leak_look look(
 	if (!is_watched(server))
 		return look;
 	look = effects_leaves(effects, &server->vars);
-	if (is_kept_prepare(server, effects)) {
+	/* a PREPARE command that the pooler tracks (sql_commands.h) is no leak */
+	if (effects->command.kind == COMMAND_PREPARE && sql_is_on(server)) {
 		look.first &= (uint16_t)~LEAK_BIT(PREPARE);
 		look.all &= (uint16_t)~LEAK_BIT(PREPARE);
 		look.all |= LEAK_HARMLESS_PREPARE;

@@ -8,13 +8,6 @@
 #include "relay/sql_statements.h"
 #include "relay/statements.h"
 
-static void link_clear(struct link *link)
-{
-	*link = (struct link){0};
-	list_init(&link->portals);
-	list_init(&link->aliases);
-}
-
 bool link_begin(struct client *client, struct server *server)
 {
 	bool must_wait;
@@ -72,16 +65,6 @@ void link_let_go(struct server *server, struct client *client)
 	conn_unpark(&client->conn);
 }
 
-/* Where statements are tracked, the client's text is sent again instead. */
-static void note_unnamed(struct client *client, struct server *server)
-{
-	bool is_kept = server->link.owns_unnamed && !client->unnamed &&
-		       !statements_are_tracked(client, server);
-
-	server->unnamed_client = is_kept ? client->conn.id : 0;
-	client->unnamed_server = is_kept ? server->conn.id : 0;
-}
-
 void link_end(struct client *client, struct server *server)
 {
 	struct link *link = &server->link;
@@ -98,6 +81,13 @@ void link_end(struct client *client, struct server *server)
 		conn_unpark(&client->conn);
 	client->request.ask.query_us = 0;
 	client->xact_us = 0;
-	note_unnamed(client, server);
-	link_clear(link);
+	/* where statements are tracked, the client's text is sent again instead */
+	bool is_kept = server->link.owns_unnamed && !client->unnamed &&
+		       !statements_are_tracked(client, server);
+
+	server->unnamed_client = is_kept ? client->conn.id : 0;
+	client->unnamed_server = is_kept ? server->conn.id : 0;
+	*link = (struct link){0};
+	list_init(&link->portals);
+	list_init(&link->aliases);
 }

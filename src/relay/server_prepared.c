@@ -40,32 +40,21 @@ int server_prepared_close(struct server *server, const char *name, uint32_t tag)
 	return server_owe(server, 'C', OWED_SELF, tag);
 }
 
-static bool is_of_sql(const struct server *server, const struct prepared_text *text)
-{
-	return text->registry == server->conn.site->sql_prepared;
-}
-
-static int send_prepare(
-    struct server *server, const struct prepared_text *text, uint32_t tag)
-{
-	struct buf sql;
-	int failed;
-
-	buf_init(&sql, 0);
-	buf_printf(&sql, "PREPARE \"%s\"", text->name);
-	buf_put_text(&sql, prepared_sql(text));
-	failed = sql.failed ? -1 : server_command(server, buf_text(&sql), tag);
-	buf_done(&sql);
-	return failed;
-}
-
 static int send_parse(
     struct server *server, const struct prepared_text *text, uint32_t tag)
 {
 	struct buf buf;
+	struct buf sql;
+	int failed;
 
-	if (is_of_sql(server, text))
-		return send_prepare(server, text, tag);
+	if (text->registry == server->conn.site->sql_prepared) {
+		buf_init(&sql, 0);
+		buf_printf(&sql, "PREPARE \"%s\"", text->name);
+		buf_put_text(&sql, prepared_sql(text));
+		failed = sql.failed ? -1 : server_command(server, buf_text(&sql), tag);
+		buf_done(&sql);
+		return failed;
+	}
 	buf_init(&buf, 0);
 	if (long_text_is(text))
 		prepared_put_parse_begin(text, long_text_len(text), &buf);
@@ -190,18 +179,12 @@ int server_prepared_close_spoilt(struct server *server, struct prepared_text *te
 	return server_prepared_drop(server, text);
 }
 
-/* An EXECUTE needs two statements: its own, and the one that it runs. */
-static size_t most_held(const struct server *server)
-{
-	int max = server_prepared_limit(server);
-	int least = scope_track_sql_prepare(scope_of_pool(server->seat.pool)) ? 2 : 1;
-
-	return (size_t)(max > least ? max : least);
-}
-
 int server_prepared_make_room(struct server *server, size_t room)
 {
-	size_t most = most_held(server) - room;
+	/* an EXECUTE needs two statements: its own, and the one that it runs */
+	int max = server_prepared_limit(server);
+	int least = scope_track_sql_prepare(scope_of_pool(server->seat.pool)) ? 2 : 1;
+	size_t most = ((size_t)(max > least ? max : least)) - room;
 	struct prepared_text *old;
 	int failed = 0;
 

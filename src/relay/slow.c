@@ -185,19 +185,6 @@ static void put_line(struct client *client, const struct server *server,
 	    is_xact ? "transaction" : "query");
 }
 
-static void log_query(
-    struct client *client, const struct server *server, uint64_t now_us)
-{
-	const struct slow_times times = {
-	    .whole_us = between(client->request.ask.query_us, now_us),
-	    .waited_us = waited(server, client->request.ask.query_us, now_us),
-	    .worked_us = worked(client, server, now_us),
-	};
-
-	if (times.whole_us >= client->slow->limit_us)
-		put_line(client, server, &client->slow->query, &times, "ready");
-}
-
 static void log_xact(struct client *client, const struct server *server,
     uint64_t now_us, const char *how)
 {
@@ -217,8 +204,16 @@ void slow_answered(struct client *client, const struct server *server, uint64_t 
 	if (server->status == 'I' && client->xact_us)
 		log_xact(client, server, now_us, "ready");
 	else if (client->request.ask.query_us &&
-		 pool_mode(server->seat.pool) == POOL_MODE_SESSION)
-		log_query(client, server, now_us);
+		 pool_mode(server->seat.pool) == POOL_MODE_SESSION) {
+		const struct slow_times times = {
+		    .whole_us = between(client->request.ask.query_us, now_us),
+		    .waited_us = waited(server, client->request.ask.query_us, now_us),
+		    .worked_us = worked(client, server, now_us),
+		};
+
+		if (times.whole_us >= client->slow->limit_us)
+			put_line(client, server, &client->slow->query, &times, "ready");
+	}
 }
 
 void slow_end(struct client *client, const struct server *server, const char *how)

@@ -135,21 +135,6 @@ bool sql_wants_whole(const struct server *server, const struct message *m)
 	return server->link.sql && m->type == 'E' && m->size <= KEPT_MAX;
 }
 
-static void send_error(
-    const struct sql_command *c, struct client *client, const struct message *m)
-{
-	struct buf moved, out;
-
-	buf_init(&moved, 0);
-	buf_init(&out, 0);
-	prepared_sql_put_error(message_body(m), message_body_len(m), &c->move, &moved);
-	prepared_put_error_renamed(moved.bytes, moved.len, c->ours, c->sql.name, &out);
-	out.failed = out.failed || moved.failed;
-	client_say(client, &out);
-	buf_done(&moved);
-	buf_done(&out);
-}
-
 /* A message that the pooler sent before the Query has failed, so PostgreSQL skips the
  * Query, too.  Sends a Sync, which brings the ReadyForQuery that the client waits for.
  */
@@ -167,6 +152,7 @@ static enum sql_answer answer_error(struct sql_query *q, struct client *client,
 	const struct sql_command *c = &q->command;
 	/* an error of the Query itself does not complete it */
 	bool is_before = done->type != 0;
+	struct buf moved, out;
 
 	if (is_before && end_skipping(server) < 0)
 		no_memory(client, server);
@@ -177,7 +163,14 @@ static enum sql_answer answer_error(struct sql_query *q, struct client *client,
 	}
 	if (!message_is_whole(m))
 		return SQL_PASS;
-	send_error(c, client, m);
+	buf_init(&moved, 0);
+	buf_init(&out, 0);
+	prepared_sql_put_error(message_body(m), message_body_len(m), &c->move, &moved);
+	prepared_put_error_renamed(moved.bytes, moved.len, c->ours, c->sql.name, &out);
+	out.failed = out.failed || moved.failed;
+	client_say(client, &out);
+	buf_done(&moved);
+	buf_done(&out);
 	return SQL_KEEP;
 }
 

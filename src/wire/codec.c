@@ -508,13 +508,6 @@ int codec_read_row_description(const uint8_t *body, size_t len, size_t *count)
 	return c.overrun || cursor_left(&c) ? -1 : 0;
 }
 
-static bool has_word_prefix(const char *word, const char *s, size_t least)
-{
-	size_t len = strlen(s);
-
-	return len >= least && len <= strlen(word) && strncasecmp(word, s, len) == 0;
-}
-
 int codec_bool_word(const char *s)
 {
 	static const struct {
@@ -532,8 +525,13 @@ int codec_bool_word(const char *s)
 	    {"0", 1, 0},
 	};
 
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (has_word_prefix(words[i].word, s, words[i].least))
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		const char *word = words[i].word;
+		size_t least = words[i].least;
+		size_t len = strlen(s);
+		if (len >= least && len <= strlen(word) &&
+		    strncasecmp(word, s, len) == 0)
 			return words[i].value;
+	}
 	return -1;
 }

@@ -82,25 +82,6 @@ static void look(struct effects_look *l)
 		l->effects.command.kind = COMMAND_NONE;
 }
 
-/* Corrects the effects of a text that is longer than what was looked at. */
-static void cut(struct sql_effects *e)
-{
-	e->is_cut = e->may_forget = true;
-	/* the last token may be incomplete, so what was found at the end is not
-	 * certain */
-	e->resets = (struct reset_effects){0};
-	e->command.kind = COMMAND_NONE;
-}
-
-static struct sql_effects look_at(const struct sql_scan *s,
-    const struct sql_token *first, const char *text, const struct effects_ask *ask)
-{
-	struct effects_look l = {.text = text, .scan = *s, .token = *first, .ask = ask};
-
-	look(&l);
-	return l.effects;
-}
-
 static bool is_command(const struct sql_token *t)
 {
 	return sql_token_is(t, "prepare") || sql_token_is(t, "execute") ||
@@ -143,12 +124,23 @@ struct sql_effects effects_of_text(
 		most = EFFECTS_COMMAND_MAX;
 		s.end = text + strnlen(text, len < most ? len : most);
 	}
-	if (is_plain_behind(&s, &first, ask))
+	if (is_plain_behind(&s, &first, ask)) {
 		memset(&effects, 0, sizeof(effects));
-	else
-		effects = look_at(&s, &first, text, ask);
-	if (s.end == text + most ? len > most : ask->is_part && s.end == text + len)
-		cut(&effects);
+	} else {
+		struct effects_look l = {
+		    .text = text, .scan = s, .token = first, .ask = ask};
+		look(&l);
+		effects = l.effects;
+	}
+	if (s.end == text + most ? len > most : ask->is_part && s.end == text + len) {
+		/* corrects the effects of a text that is longer than what was looked at
+		 */
+		effects.is_cut = effects.may_forget = true;
+		/* the last token may be incomplete, so what was found at the end is not
+		 * certain */
+		effects.resets = (struct reset_effects){0};
+		effects.command.kind = COMMAND_NONE;
+	}
 	return effects;
 }
 

@@ -81,22 +81,6 @@ static uint16_t cleared_by(uint16_t expected, const char *tag, size_t len)
 	return 0;
 }
 
-/* Which SET this tag belongs to is unknown when several are in flight.  The kinds that
- * leave something behind are taken first, so that none is missed. */
-static uint16_t of_set(struct leak_watch *watch)
-{
-	uint16_t family = watch->expected & (SET_FAMILY | LEAK_HARMLESS_SET);
-	uint16_t unmet = family & (uint16_t)~watch->met, bit;
-
-	if (!unmet)
-		unmet = family;
-	if (!unmet)
-		return LEAK_BIT(SET);
-	bit = unmet & (uint16_t)-unmet;
-	watch->met |= bit;
-	return bit & LEAK_KINDS;
-}
-
 /* Some kinds can be left by statements with any tag.  They are counted with the first
  * tag that does not belong to BEGIN or SET. */
 static uint16_t of_any(struct leak_watch *watch, const char *tag, size_t len)
@@ -117,8 +101,20 @@ uint16_t leak_of_tag(
 	uint16_t kinds = 0;
 
 	*cleared = cleared_by(watch->expected, tag, len);
-	if (is_tag(tag, len, "SET"))
-		return of_set(watch);
+	if (is_tag(tag, len, "SET")) {
+		/* Which SET this tag belongs to is unknown when several are in flight.
+		 * The kinds that leave something behind are taken first, so that none
+		 * is missed. */
+		uint16_t family = watch->expected & (SET_FAMILY | LEAK_HARMLESS_SET);
+		uint16_t unmet = family & (uint16_t)~watch->met, bit;
+		if (!unmet)
+			unmet = family;
+		if (!unmet)
+			return LEAK_BIT(SET);
+		bit = unmet & (uint16_t)-unmet;
+		watch->met |= bit;
+		return bit & LEAK_KINDS;
+	}
 	for (int i = 0; i < LEAK_KIND_COUNT; i++)
 		if (rows[i].tag && is_tag(tag, len, rows[i].tag))
 			kinds |= (uint16_t)(1 << i);

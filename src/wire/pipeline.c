@@ -147,13 +147,6 @@ static int push(struct pipeline *p, struct pipeline_entry e)
 	return 0;
 }
 
-static void shrink(struct pipeline *p)
-{
-	mem_free(p->ring);
-	p->ring = NULL;
-	p->head = p->cap = 0;
-}
-
 static struct pipeline_entry take_head(struct pipeline *p)
 {
 	struct pipeline_entry e = *entry_at(p, 0);
@@ -165,8 +158,11 @@ static struct pipeline_entry take_head(struct pipeline *p)
 		p->maybes -= e.maybe;
 		p->early_ends -= e.is_early;
 	}
-	if (!p->count && p->cap > RING_KEPT)
-		shrink(p);
+	if (!p->count && p->cap > RING_KEPT) {
+		mem_free(p->ring);
+		p->ring = NULL;
+		p->head = p->cap = 0;
+	}
 	return e;
 }
 
@@ -399,13 +395,6 @@ static enum fit fits_query(const struct progress *so_far, uint8_t back)
 	return ordinarily('Q', back);
 }
 
-static enum fit fits_function(const struct progress *so_far, uint8_t back)
-{
-	if (back == 'V')
-		return fits_when(!so_far->in_answer, FIT_PART);
-	return fits_when(back == 'Z' && so_far->in_answer, FIT_DONE);
-}
-
 static enum fit fits(
     const struct pipeline_entry *e, const struct progress *so_far, uint8_t back)
 {
@@ -425,23 +414,13 @@ static enum fit fits(
 	case 'Q':
 		return fits_query(so_far, back);
 	case 'F':
-		return fits_function(so_far, back);
+		return back == 'V'
+			   ? fits_when(!so_far->in_answer, FIT_PART)
+			   : fits_when(back == 'Z' && so_far->in_answer, FIT_DONE);
 	default:
 		break;
 	}
 	return ordinarily(e->type, back);
-}
-
-static enum fit fits_head(const struct pipeline *p, uint8_t back)
-{
-	struct progress so_far = {
-	    .copy = p->copy,
-	    .copy_open = p->copy_open,
-	    .failed = p->failed_head,
-	    .in_answer = p->in_answer,
-	};
-
-	return p->count ? fits(entry_at(p, 0), &so_far, back) : FIT_NONE;
 }
 
 /* ---- COPY ---- */
@@ -506,19 +485,6 @@ static void end_copy(struct pipeline *p)
 	p->copy = 0;
 }
 
-static void note_part(struct pipeline *p, uint8_t back)
-{
-	p->in_answer = true;
-	if (back == 'G' || back == 'W')
-		begin_copy_in(p, back);
-	else if (back == 'H')
-		p->copy = back;
-	else if (back == 'c' && p->copy == 'H')
-		p->copy = 0;
-	else if (back == 'C' && p->copy)
-		end_copy(p);
-}
-
 /* ---- errors ---- */
 
 /* The COPY at the head has failed, and it is unknown how many Syncs it has eaten. */
@@ -526,12 +492,6 @@ static void begin_doubt(struct pipeline *p)
 {
 	p->strays = p->maybes;
 	p->is_uncertain = p->strays > 0;
-}
-
-static void end_doubt(struct pipeline *p)
-{
-	p->strays = 0;
-	p->is_uncertain = p->is_asked = false;
 }
 
 static struct pipeline_entry fail_run(struct pipeline *p)
@@ -550,18 +510,6 @@ static struct pipeline_entry fail_run(struct pipeline *p)
 	return e;
 }
 
-/* A Query failed.  It still gets its ReadyForQuery; a second error would mean that the
- * connection ends, and changes nothing here. */
-static void fail_cycle(struct pipeline *p)
-{
-	p->failed_head = p->in_answer = true;
-	if (p->maybes)
-		begin_doubt(p);
-	if (p->copy)
-		end_copy(p);
-	p->copy_open = false;
-}
-
 /* ---- answering ---- */
 
 static enum answer pass_to(const struct pipeline_entry *e)
@@ -575,10 +523,20 @@ static enum answer answer_head(
 	enum answer answer = pass_to(head_of(p));
 
 	/* this is the Close that pipeline_ask has sent; nothing else can answer it */
-	if (p->is_asked && entry_at(p, 0)->type == 'C')
-		end_doubt(p);
+	if (p->is_asked && entry_at(p, 0)->type == 'C') {
+		p->strays = 0;
+		p->is_uncertain = p->is_asked = false;
+	}
 	if (fit == FIT_PART) {
-		note_part(p, back);
+		p->in_answer = true;
+		if (back == 'G' || back == 'W')
+			begin_copy_in(p, back);
+		else if (back == 'H')
+			p->copy = back;
+		else if (back == 'c' && p->copy == 'H')
+			p->copy = 0;
+		else if (back == 'C' && p->copy)
+			end_copy(p);
 	} else if (fit == FIT_DONE) {
 		if (p->copy)
 			end_copy(p);
@@ -586,7 +544,14 @@ static enum answer answer_head(
 	} else if (is_run(entry_at(p, 0)->type)) {
 		*done = fail_run(p);
 	} else {
-		fail_cycle(p);
+		/* A Query failed.  It still gets its ReadyForQuery; a second error
+		 * would mean that the connection ends, and changes nothing here. */
+		p->failed_head = p->in_answer = true;
+		if (p->maybes)
+			begin_doubt(p);
+		if (p->copy)
+			end_copy(p);
+		p->copy_open = false;
 	}
 	return answer;
 }
@@ -602,19 +567,6 @@ static enum answer answer_unasked(struct pipeline *p, uint8_t back)
 	p->strays--;
 	p->skipping = false;
 	return ANSWER_FORWARD;
-}
-
-static enum answer answer_certain(
-    struct pipeline *p, uint8_t back, struct pipeline_entry *done)
-{
-	enum fit fit = fits_head(p, back);
-
-	return fit ? answer_head(p, back, fit, done) : answer_unasked(p, back);
-}
-
-static bool is_status(uint8_t status)
-{
-	return status == 'I' || status == 'T' || status == 'E';
 }
 
 /* Whether this is one of the common cases: a row, or an ordinary end of an answer. */
@@ -656,9 +608,17 @@ enum answer pipeline_answer(
 		return pass_to(p->is_asked ? NULL : head_of(p));
 	if (p->is_lost)
 		return back_type == 'E' ? ANSWER_FORWARD : ANSWER_BROKEN;
-	if (back_type == 'Z' && !is_status(status))
+	if (back_type == 'Z' && status != 'I' && status != 'T' && status != 'E')
 		return ANSWER_BROKEN;
-	return answer_certain(p, back_type, done);
+	struct progress so_far = {
+	    .copy = p->copy,
+	    .copy_open = p->copy_open,
+	    .failed = p->failed_head,
+	    .in_answer = p->in_answer,
+	};
+	enum fit fit = p->count ? fits(entry_at(p, 0), &so_far, back_type) : FIT_NONE;
+	return fit ? answer_head(p, back_type, fit, done)
+		   : answer_unasked(p, back_type);
 }
 
 bool pipeline_next_made_up(struct pipeline *p, struct pipeline_entry *entry)

@@ -18,19 +18,6 @@ static bool is_text(struct cursor *c)
 	return all_text;
 }
 
-/* Skips the parameter values and returns their number. */
-static size_t skip_values(struct cursor *c)
-{
-	size_t count = cursor_u16(c);
-
-	for (size_t left = count; left > 0 && !c->overrun; left--) {
-		uint32_t len = cursor_u32(c);
-		if (len <= INT32_MAX)
-			cursor_bytes(c, len);
-	}
-	return count;
-}
-
 static bool is_typed(const struct prepared_text *text, size_t count)
 {
 	if (prepared_type_count(text) < count)
@@ -52,7 +39,13 @@ bool prepared_may_bind_again(const uint8_t *bytes, size_t size,
 	cursor_str(&c);
 	cursor_str(&c);
 	bool params_are_text = is_text(&c);
-	size_t params = skip_values(&c);
+	/* skips the parameter values */
+	size_t params = cursor_u16(&c);
+	for (size_t left = params; left > 0 && !c.overrun; left--) {
+		uint32_t len = cursor_u32(&c);
+		if (len <= INT32_MAX)
+			cursor_bytes(&c, len);
+	}
 	bool results_are_text = is_text(&c);
 	return !c.overrun && (params_are_text || is_typed(text, params)) &&
 	       (results_are_text || is_described);

@@ -68,14 +68,6 @@ static struct record *index_put(struct prepared_journal *j, struct record *r)
 	return map_put(*index, &r->text, sizeof(r->text), r);
 }
 
-static void index_del(struct prepared_journal *j, const struct record *r)
-{
-	if (r->is_of_name)
-		map_del_str(j->names, r->name);
-	else
-		map_del(j->texts, &r->text, sizeof(r->text));
-}
-
 static void drop(struct prepared_journal *j, struct record *r)
 {
 	if (r->older)
@@ -84,8 +76,10 @@ static void drop(struct prepared_journal *j, struct record *r)
 		r->newer->older = r->older;
 	else if (r->older)
 		index_put(j, r->older);
+	else if (r->is_of_name)
+		map_del_str(j->names, r->name);
 	else
-		index_del(j, r);
+		map_del(j->texts, &r->text, sizeof(r->text));
 	list_remove(r->has_failed ? &j->failed : &j->open, &r->node);
 	prepared_unref(r->text);
 	mem_free(r);
@@ -95,15 +89,6 @@ static void drop(struct prepared_journal *j, struct record *r)
 static bool is_before(uint32_t tag, uint32_t other)
 {
 	return (int32_t)((tag - other) << 1) < 0;
-}
-
-static struct prepared_journal *new_journal(void)
-{
-	struct prepared_journal *j = mem_zero(sizeof(*j));
-
-	list_init(&j->open);
-	list_init(&j->failed);
-	return j;
 }
 
 int prepared_journal_note(struct prepared_journal **jp, uint32_t tag,
@@ -116,8 +101,12 @@ int prepared_journal_note(struct prepared_journal **jp, uint32_t tag,
 
 	if (!r)
 		return -1;
-	if (!*jp)
-		*jp = new_journal();
+	if (!*jp) {
+		struct prepared_journal *j = mem_zero(sizeof(*j));
+		list_init(&j->open);
+		list_init(&j->failed);
+		*jp = j;
+	}
 	struct record *last = at_node(list_last(&(*jp)->open));
 	assert(tag > 0 && (!last || !is_before(tag, last->tag)));
 	*r = (struct record){
@@ -180,20 +169,6 @@ void prepared_journal_fail(struct prepared_journal **jp, uint32_t tag)
 	}
 }
 
-/* Before r is removed from the middle of its chain: the state before the newer change
- * is now the state before this one. */
-static void hand_to_newer(struct record *r)
-{
-	struct prepared_text *text = r->newer->text;
-
-	r->newer->was_there = r->was_there;
-	r->newer->was_spoilt = r->was_spoilt;
-	r->newer->generation = r->generation;
-	/* for a set the text is the same, and the key in the index stays */
-	r->newer->text = r->text;
-	r->text = text;
-}
-
 static int bring_back(
     const struct record *r, struct prepared_names **names, struct prepared_set **set)
 {
@@ -225,9 +200,18 @@ int prepared_journal_undo(struct prepared_journal **jp, struct prepared_names **
 	if (!*jp)
 		return 0;
 	while ((r = at_node(list_last(&(*jp)->failed)))) {
-		if (r->newer)
-			hand_to_newer(r);
-		else if (bring_back(r, names, set))
+		if (r->newer) {
+			/* before r is removed from the middle of its chain: the state
+			 * before the newer change is now the state before this one */
+			struct prepared_text *text = r->newer->text;
+			r->newer->was_there = r->was_there;
+			r->newer->was_spoilt = r->was_spoilt;
+			r->newer->generation = r->generation;
+			/* for a set the text is the same, and the key in the index
+			 * stays */
+			r->newer->text = r->text;
+			r->text = text;
+		} else if (bring_back(r, names, set))
 			result = -1;
 		drop(*jp, r);
 	}

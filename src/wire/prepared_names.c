@@ -22,12 +22,6 @@ struct given_name {
 	char name[]; /* also the key in the map */
 };
 
-static void take_text(struct given_name *g, struct prepared_text *text)
-{
-	g->text = prepared_ref(text);
-	text->clients++;
-}
-
 static void let_text_go(struct prepared_text *text)
 {
 	text->clients--;
@@ -92,7 +86,8 @@ int prepared_names_put(
 		g = add(np, name);
 	if (!g)
 		return -1;
-	take_text(g, text);
+	g->text = prepared_ref(text);
+	text->clients++;
 	g->generation = 0;
 	g->is_doubtful = false;
 	if (old)

@@ -113,13 +113,6 @@ int prepared_set_restore(struct prepared_set **sp, struct prepared_text *text)
 	return 0;
 }
 
-static void free_set(struct prepared_set **sp)
-{
-	map_free(&(*sp)->by_text);
-	mem_free(*sp);
-	*sp = NULL;
-}
-
 /* Removes it from the set; its reference passes to the caller. */
 static struct prepared_text *take_out(struct prepared_set **sp, struct held_text *h)
 {
@@ -129,8 +122,11 @@ static struct prepared_text *take_out(struct prepared_set **sp, struct held_text
 	list_remove(&(*sp)->by_use, &h->node);
 	mem_free(h);
 	text->servers--;
-	if (list_is_empty(&(*sp)->by_use))
-		free_set(sp);
+	if (list_is_empty(&(*sp)->by_use)) {
+		map_free(&(*sp)->by_text);
+		mem_free(*sp);
+		*sp = NULL;
+	}
 	return text;
 }
 

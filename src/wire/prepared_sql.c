@@ -21,13 +21,6 @@ static void put_name(struct prepared_sql *sql, const char *name, size_t len)
 	sql->name[len] = 0;
 }
 
-static void fold(char *name)
-{
-	for (; *name; name++)
-		if (*name >= 'A' && *name <= 'Z')
-			*name = (char)(*name - 'A' + 'a');
-}
-
 /* Copies a quoted name without quotes, with doubled quotes as one, up to the
  * maximum. */
 static void unquote(struct prepared_sql *sql, const char *at, const char *end)
@@ -55,7 +48,10 @@ void prepared_sql_read(
 		return;
 	}
 	put_name(sql, at, (size_t)(end - at));
-	fold(sql->name);
+	char *name = sql->name;
+	for (; *name; name++)
+		if (*name >= 'A' && *name <= 'Z')
+			*name = (char)(*name - 'A' + 'a');
 }
 
 /* ---- errors ---- */

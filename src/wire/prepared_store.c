@@ -114,14 +114,16 @@ static void *make_shared(void *ctx, uint32_t hash, const void **key)
 	return text;
 }
 
-/* Requires the lock. */
-static struct stored_text *get(struct prepared_store *s, const char *reading,
-    uint64_t id, const uint8_t *key, size_t len)
+const struct stored_text *prepared_store_restore(struct prepared_store *s, uint64_t id,
+    const char *reading, const uint8_t *key, size_t len)
 {
+	struct stored_text *text;
+
+	pthread_mutex_lock(&s->lock);
 	struct wanted w = {.store = s, .id = id, .key = key, .len = len};
-	struct stored_text *text = reading ? shelves_get_or_put(s->shelves, reading,
-						 key, len, &w.shelf, make_shared, &w)
-					   : NULL;
+	text = reading ? shelves_get_or_put(
+			     s->shelves, reading, key, len, &w.shelf, make_shared, &w)
+		       : NULL;
 
 	if (!text || (id && text->id != id)) {
 		w.shelf = NULL;
@@ -129,16 +131,6 @@ static struct stored_text *get(struct prepared_store *s, const char *reading,
 	}
 	if (text)
 		text->takers++;
-	return text;
-}
-
-const struct stored_text *prepared_store_restore(struct prepared_store *s, uint64_t id,
-    const char *reading, const uint8_t *key, size_t len)
-{
-	struct stored_text *text;
-
-	pthread_mutex_lock(&s->lock);
-	text = get(s, reading, id, key, len);
 	pthread_mutex_unlock(&s->lock);
 	return text;
 }

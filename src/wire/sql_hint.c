@@ -23,27 +23,21 @@ static bytes load(const void *at)
 	return v;
 }
 
-static bool is_any(flags found)
-{
-	uint64_t halves[2];
-
-	memcpy(halves, &found, WIDTH);
-	return (halves[0] | halves[1]) != 0;
-}
-
 /* Requires READ bytes at `at`. */
 static bool is_here(const char *at, const struct sql_hint *hints, size_t count)
 {
 	bytes first = load(at) | 0x20, second = load(at + 1) | 0x20,
 	      third = load(at + 2) | 0x20;
 	flags found = {0};
+	uint64_t halves[2];
 
 	SQL_SCAN_LOOKED_AT(WIDTH);
 	for (size_t i = 0; i < count; i++)
 		found |= (first == load(hints[i].letters[0])) &
 			 (second == load(hints[i].letters[1])) &
 			 (third == load(hints[i].letters[2]));
-	return is_any(found);
+	memcpy(halves, &found, WIDTH);
+	return (halves[0] | halves[1]) != 0;
 }
 
 bool sql_hint_is_there(
