@@ -147,6 +147,8 @@ struct setting; /* one row of the table; see conf/setting_row.h */
 
 /* Returns the row with this name, or NULL.  Case-sensitive. */
 const struct setting *setting_find(const char *name);
+/* Returns the row whose name is this one but for one or two letters, or NULL. */
+const struct setting *setting_like(const char *name);
 /* Returns a row by its index, in the order of SHOW CONFIG; NULL behind the last one. */
 const struct setting *setting_at(size_t i);
 const char *setting_name(const struct setting *row);

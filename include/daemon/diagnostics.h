@@ -46,7 +46,8 @@ bool diagnostics_are_equal(const struct diagnostics *a, const struct diagnostics
  * that are not warnings. */
 unsigned diagnostics_print(const struct diagnostics *f, FILE *out,
     void (*put_place)(void *ctx, const char *setting), void *ctx);
-/* The first diagnostic for which the configuration is refused, as "FILE:LINE: text". */
-void diagnostics_first_error(const struct diagnostics *f, struct err *err);
+/* The diagnostics for which the configuration is refused, each as "FILE:LINE: text" on
+ * lines of its own.  What does not fit is left out. */
+void diagnostics_errors(const struct diagnostics *f, struct err *err);
 
 #endif

@@ -213,6 +213,10 @@ struct site {
 	 * others (SHOW ERRORS) */
 	uint64_t errors_told[ERROR_COUNT + 1];
 	uint8_t mock_secret[32]; /* salts of users that do not exist are made from it */
+	/* of the control site: when the configuration in force was loaded, in seconds
+	 * since 1970, and whether a later RELOAD was refused */
+	int64_t loaded_s;
+	bool has_refused_reload;
 	enum shutdown_mode shutdown;
 	bool is_still; /* SUSPEND is complete: see moving/handover.h */
 	/* closed at the descriptor limit, so that a console can connect; see

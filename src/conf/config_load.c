@@ -125,9 +125,14 @@ static int assign_setting(
 		if (strcmp(setting_name(row), item->name) == 0)
 			break;
 	if (!row) {
+		const struct setting *like = setting_like(item->name);
+		struct err advice;
+
 		err_set(&err, "unknown parameter: pgbouncer/%.100s", item->name);
-		return report_value(
-		    l, at, item, err.text, "remove it or correct its name");
+		err_set(&advice,
+		    like ? "did you mean %s?" : "remove it or correct its name",
+		    like ? setting_name(like) : "");
+		return report_value(l, at, item, err.text, advice.text);
 	}
 	/* a restart-only setting keeps its value now, but the next start will use the
 	 * new one, so it is checked */

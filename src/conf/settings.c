@@ -219,6 +219,38 @@ const struct setting *setting_find(const char *name)
 	return NULL;
 }
 
+/* The least number of letters to insert, remove or replace, up to `most` + 1. */
+static unsigned letters_apart(const char *a, const char *b, unsigned most)
+{
+	if (*a && *a == *b)
+		return letters_apart(a + 1, b + 1, most);
+	if (!*a && !*b)
+		return 0;
+	if (most == 0)
+		return 1;
+	unsigned best = most;
+	if (*a)
+		best = letters_apart(a + 1, b, best - 1);
+	if (*b && best > 0) {
+		unsigned inserted = letters_apart(a, b + 1, best - 1);
+		best = inserted < best ? inserted : best;
+	}
+	if (*a && *b && best > 0) {
+		unsigned replaced = letters_apart(a + 1, b + 1, best - 1);
+		best = replaced < best ? replaced : best;
+	}
+	return best + 1;
+}
+
+const struct setting *setting_like(const char *name)
+{
+	for (unsigned apart = 1; apart <= 2; apart++)
+		for (size_t i = 0; i < COUNT_OF(rows); i++)
+			if (letters_apart(name, rows[i].name, apart) <= apart)
+				return &rows[i];
+	return NULL;
+}
+
 const struct setting *setting_at(size_t i)
 {
 	return i < COUNT_OF(rows) ? &rows[i] : NULL;

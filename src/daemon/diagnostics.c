@@ -153,24 +153,23 @@ unsigned diagnostics_print(const struct diagnostics *f, FILE *out,
 	return errors;
 }
 
-void diagnostics_first_error(const struct diagnostics *f, struct err *err)
+void diagnostics_errors(const struct diagnostics *f, struct err *err)
 {
+	char *to = err->text, *end = to + sizeof(err->text);
 	struct found found;
 	size_t at = 0;
 
 	err_set(err, "nothing is wrong");
-	while (next_found(f, &at, &found)) {
+	while (next_found(f, &at, &found) && end - to > 1) {
 		if (found.kind != DIAGNOSTIC_ERROR && found.kind != DIAGNOSTIC_LOSS)
 			continue;
-		err_set(
-		    err, "%s%s%s", found.where, *found.where ? ": " : "", found.text);
+		snprintf(to, (size_t)(end - to), "%s%s%s%s",
+		    to == err->text ? "" : "\n", found.where, *found.where ? ": " : "",
+		    found.text);
 		/* removes the tabs that mark continuation lines for the log */
-		char *text = err->text;
-		char *to = text;
-		for (; *text; text++)
-			if (*text != '\t')
-				*to++ = *text;
+		for (const char *from = to; *from; from++)
+			if (*from != '\t')
+				*to++ = *from;
 		*to = '\0';
-		return;
 	}
 }

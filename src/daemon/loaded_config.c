@@ -44,6 +44,23 @@ static void take_warning(void *ctx, const char *where, const char *text)
 	found(ctx, DIAGNOSTIC_WARNING, "", line.text);
 }
 
+/* A problem of the ini file behind the first one, at which loading has stopped. */
+struct further {
+	struct loaded_config *c;
+	bool has_first;
+};
+
+static void take_further(void *ctx, const char *where, const char *text)
+{
+	struct further *further = ctx;
+	struct err line;
+
+	err_set(&line, "%s: %s", where, text);
+	if (further->has_first)
+		found(further->c, DIAGNOSTIC_ERROR, "", line.text);
+	further->has_first = true;
+}
+
 static int load_ini(
     struct loaded_config *c, const char *path, const struct loaded_config *running)
 {
@@ -55,9 +72,16 @@ static int load_ini(
 		return 0;
 	}
 	c->config = config_load(path, old, c->throttle, take_warning, c, &err);
-	if (!c->config)
-		found(c, DIAGNOSTIC_ERROR, "", err.text);
-	return c->config ? 0 : -1;
+	if (c->config)
+		return 0;
+	found(c, DIAGNOSTIC_ERROR, "", err.text);
+	/* whoever reloads has all of them to mend */
+	struct further further = {.c = c};
+	struct config *ignored = NULL;
+	if (old)
+		config_check(path, take_further, NULL, &further, &ignored);
+	config_unref(&ignored);
+	return -1;
 }
 
 /* Checks that a reload can write the log file.  A start may still run as root, and
@@ -348,7 +372,7 @@ int loaded_config_set(struct loaded_config *c, const struct loaded_config *runni
 	else
 		c->rules = access_rules_ref(running->rules);
 	if (verdict_on(c, STRICT) < 0) {
-		diagnostics_first_error(&c->diagnostics, err);
+		diagnostics_errors(&c->diagnostics, err);
 		return -1;
 	}
 	if (!setting_is_flagged(row, READS_TLS))

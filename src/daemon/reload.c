@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/errors.h"
 #include "daemon/adoption.h"
@@ -59,6 +60,7 @@ void reload_adopt(struct daemon *d, struct loaded_config *next)
 	struct site *site = &d->site;
 	const struct settings *s = &next->config->settings;
 
+	site->loaded_s = time(NULL);
 	reload_configure_log(d, s);
 	log_put(site->log, LEVEL_DEBUG | KIND_RELOAD, NULL,
 	    "configuration of %s: %zu databases, %zu users, %zu peers",
@@ -118,13 +120,14 @@ int reload_take(struct daemon *d, struct loaded_config *next, int result,
 	struct site *site = &d->site;
 	struct buf line;
 
+	site->has_refused_reload = result < 0;
 	if (result < 0) {
 		/* the new snapshot is refused: logs why, and the one in force stays */
 		diagnostics_log_errors(&next->diagnostics, d->site.log);
 		log_put(d->site.log, LEVEL_WARNING | KIND_RELOAD, NULL,
 		    "config file loading failed");
 		reload_configure_log(d, site_settings(&d->site));
-		diagnostics_first_error(&next->diagnostics, err);
+		diagnostics_errors(&next->diagnostics, err);
 		return -1;
 	}
 	log_put(

@@ -333,5 +333,7 @@ unsigned check_config(FILE *out, const struct options *options)
 	loaded_config_init(&loaded);
 	problems = check_loaded(out, options, &loaded);
 	loaded_config_done(&loaded);
+	if (!problems)
+		fprintf(out, "%s: no problems\n", options->file);
 	return problems;
 }

@@ -431,10 +431,14 @@ def panels():
 
 
 def test_dashboard_and_alerts_use_what_is_served(serve):
-    pooler, listener = serve()
+    folder = waiting.scratch("certs")
+    own = certs.Authority(folder).issue("own", "localhost")
+    pooler, listener = serve(client_tls_sslmode="allow", client_tls_cert_file=own.cert_file,
+                             client_tls_key_file=own.key_file)
     with pooler.connect() as client:
         client.query("select 1")
         served = {name for name, _ in listener.samples()}
+    waiting.discard(folder)
     used = set().union(*map(metrics_in, rules() + panels()))
     assert len(rules()) > 10 and len(used) > 30
     assert used - served == set()

@@ -95,3 +95,45 @@ def test_an_expired_certificate_is_told_at_each_load(make_pooler, pg, ca):
     shown = re.search(r'^pgbouncer_certificate_expires_timestamp_seconds\{file="%s",setting="client_tls_cert_file"\} '
                       r'(\S+)$' % re.escape(used.cert_file), text, re.M)
     assert shown and float(shown.group(1)) == expires
+
+
+# a reload that is refused
+
+
+def test_a_refused_reload_tells_everything_and_is_remembered(make_pooler, pg):
+    port = waiting.PORTS.take()
+    pooler = make_pooler({"db": pg.conn()}, settings={"metrics_listen": "127.0.0.1:%d" % port})
+
+    def state():
+        return {row["key"]: row["value"] for row in pooler.show("STATE")}
+
+    def successful():
+        with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % port) as answer:
+            text = answer.read().decode()
+        return re.search(r"^pgbouncer_config_last_reload_successful (\d)$", text, re.M).group(1)
+
+    assert state()["config_last_reload_successful"] == "yes" and successful() == "1"
+    loaded = int(state()["config_loaded_at"])
+    good = pooler.ini_text()
+    pooler.write("pgbouncer.ini", good + "[pgbouncer]\npol_mode = session\nlisten_port = x\n[users]\nu = nosuch=1\n")
+    line = good.count("\n") + 2
+    mark = pooler.mark()
+    detail = pooler.admin.query("RELOAD", check=False).errors[0].field("D")
+    for part in ("unknown parameter: pgbouncer/pol_mode", "(%s:%d)" % (pooler.ini, line), "did you mean pool_mode?",
+                 "%s:%d: invalid value" % (pooler.ini, line + 1),
+                 "%s:%d: unrecognized user parameter: nosuch" % (pooler.ini, line + 3)):
+        assert detail.count(part) == 1, detail
+        assert pooler.log_since(mark).count(part) == 1, pooler.log_since(mark)
+    assert state()["config_last_reload_successful"] == "no" and successful() == "0"
+    assert int(state()["config_loaded_at"]) == loaded
+    pooler.write("pgbouncer.ini", good)
+    pooler.reload()
+    assert state()["config_last_reload_successful"] == "yes" and successful() == "1"
+    assert int(state()["config_loaded_at"]) >= loaded
+
+
+def test_a_good_configuration_is_told(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, start=False)
+    pooler.write_files()
+    code, out, _ = pooler.run("--check-config", pooler.ini)
+    assert code == 0 and out.splitlines()[-1] == "%s: no problems" % pooler.ini

@@ -899,6 +899,34 @@ static void unchanged_entries(void **state)
 	config_unref(&other);
 }
 
+static void unknown_settings_have_a_likely_name(void **state)
+{
+	static const struct {
+		const char *written, *meant;
+	} cases[] = {
+	    {"pol_mode", "pool_mode"},
+	    {"pool_modes", "pool_mode"},
+	    {"poolmode", "pool_mode"},
+	    {"ppol_mode", "pool_mode"},
+	    {"max_client_con", "max_client_conn"},
+	    {"max_clients_conns", "max_client_conn"},
+	    {"listen_prot", "listen_port"},
+	    {"Pool_mode", "pool_mode"},
+	    {"", NULL},
+	    {"foo", NULL},
+	    {"nonsense", NULL},
+	    {"pool", NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct setting *like = setting_like(cases[i].written);
+		assert_int_equal(like != NULL, cases[i].meant != NULL);
+		if (like)
+			assert_string_equal(setting_name(like), cases[i].meant);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -931,6 +959,7 @@ int main(void)
 	    TEST(set_makes_a_copy),
 	    TEST(references),
 	    TEST(check_reports_every_problem),
+	    cmocka_unit_test(unknown_settings_have_a_likely_name),
 	    TEST(which_changes_are_obsoleting),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
