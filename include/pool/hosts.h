@@ -19,9 +19,10 @@
 #include "pool/host_state.h"
 
 struct database;
-struct database_config;
 struct pool;
 struct seat;
+struct tally;
+struct tally_view;
 
 /* One host.  The database and each share for it hold a reference. */
 struct host {
@@ -47,6 +48,10 @@ struct host {
 	uint64_t assignments, failures; /* since the host is known */
 	/* of all pools; resting and logins are a part of connections */
 	unsigned connections, resting, logins;
+	/* a reference: connections of all sites in the member servers; NULL: one site
+	 */
+	struct tally *tally;
+	const struct tally_view *view; /* borrowed from the catalog */
 	unsigned slow_logins; /* a part of logins: clients do not wait for them */
 	char last_error[HOST_REASON_MAX]; /* text of the last failure; "": none */
 };
@@ -88,9 +93,10 @@ struct share {
 };
 
 /* ---- the records ---- */
-/* Takes over the hosts of an entry.  Hosts that it still has keep their records.
- * Returns true if hosts or weights are others now: the balance begins anew then. */
-bool hosts_adopt(struct hosts *hosts, const struct database_config *config);
+/* Takes over the hosts of the database's entry.  Hosts that it still has keep their
+ * records.  Returns true if hosts or weights are others now: the balance begins anew
+ * then. */
+bool hosts_adopt(struct database *db);
 void hosts_done(struct hosts *hosts);
 /* Returns the host with this name (NULL: the Unix socket) and port, or NULL. */
 struct host *hosts_find(const struct hosts *hosts, const char *name, int port);
@@ -131,6 +137,10 @@ bool hosts_is_lost(const struct seat *seat);
 void hosts_begin_at(struct hosts *hosts, unsigned place);
 /* Returns the host for the pool's next connection. */
 struct host *hosts_next(struct pool *pool);
+/* Whether a connection may be opened beside the logins under way, because more clients
+ * wait and none of these is at its host.  Otherwise the first clients of a cold pool
+ * would all go to the host that answers first. */
+bool hosts_may_open_beside(const struct pool *pool);
 /* Returns a host to which a connection should be opened although no client waits for
  * it: it gets too few clients because it lacks connections.  NULL: none. */
 struct host *hosts_wanted(const struct pool *pool);
@@ -145,6 +155,8 @@ bool hosts_may_spare(const struct seat *seat, const struct host *wanted);
 void hosts_lend(struct seat *seat);
 
 /* ---- what happens to seats; those that carry cancel requests are at no host ---- */
+/* The pool's next connection is to this host, and is counted there from now on. */
+void hosts_claim(struct pool *pool, struct host *host);
 /* A connection to the host is being opened. */
 void hosts_dial(struct pool *pool, struct seat *seat, struct host *host);
 /* The login has succeeded, or was refused by a server (so the host is reachable). */

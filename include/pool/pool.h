@@ -136,7 +136,6 @@ struct pool {
 	size_t wanted_host;
 	uint64_t wanted_lag;
 	bool wants_room;     /* the connection to that host lacks room */
-	bool dials_wanted;   /* VERDICT_DIAL was given for that host */
 	bool has_logged_in;  /* some login to a server has succeeded */
 	bool lacks_host;     /* after the last failure no host is up */
 	bool avoids_hosts;   /* some share has been avoided */
@@ -156,6 +155,8 @@ struct pool {
 	uint64_t wished_us;
 	uint64_t vain_us; /* when one was asked in vain; 0: it was not */
 	bool has_claim;   /* the next seat is already counted */
+	struct host
+	    *claimed_host; /* where VERDICT_DIAL opens it; NULL: none was given */
 	/* in the starving heaps: no connection was possible because of a limit */
 	struct heap_node room_nodes[ROOM_COUNT];
 	struct heap_node spare_node; /* in catalog->spare */

@@ -246,7 +246,7 @@ static void adopt_hosts(struct database *db)
 {
 	struct pool *pool;
 
-	if (hosts_adopt(&db->hosts, db->config))
+	if (hosts_adopt(db))
 		hosts_begin_at(&db->hosts, db->catalog->view.site);
 	list_for (pool, &db->pools, db_node) {
 		pool->wanted_host = 0;

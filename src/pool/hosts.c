@@ -29,6 +29,8 @@ static void host_unref(struct host *host)
 	assert(host->refs);
 	if (--host->refs)
 		return;
+	if (host->tally)
+		tally_release(host->view->tallies, &host->tally);
 	mem_free(host->name);
 	mem_free(host);
 }
@@ -54,18 +56,36 @@ static struct host *take_known(
 	return NULL;
 }
 
-static struct host *host_new(const struct host_config *config)
+static struct host *host_new(
+    const struct database *db, const struct host_config *config)
 {
 	struct host *host = mem_zero(sizeof(*host));
+	struct buf name;
 
 	host->name = config->host ? mem_strdup(config->host) : NULL;
 	host->port = config->port;
 	host->refs = 1;
+	host->view = &db->catalog->view;
+	if (!host->view->tallies)
+		return host;
+	buf_init(&name, 0);
+	host_put_name(host, &name);
+	host->tally =
+	    tally_hold(host->view->tallies, TALLY_HOST, db->name, buf_text(&name));
+	buf_done(&name);
 	return host;
 }
 
-bool hosts_adopt(struct hosts *hosts, const struct database_config *config)
+static void count_for_all(struct host *host, int change)
 {
+	if (host->tally)
+		tally_add_own(&tally_own(host->view, host->tally)->servers, change);
+}
+
+bool hosts_adopt(struct database *db)
+{
+	const struct database_config *config = db->config;
+	struct hosts *hosts = &db->hosts;
 	struct host **list = mem_alloc(config->host_count * sizeof(struct host *));
 	struct host *elected = hosts->elected;
 	bool is_other = hosts->count != config->host_count;
@@ -76,7 +96,7 @@ bool hosts_adopt(struct hosts *hosts, const struct database_config *config)
 	for (size_t i = 0; i < config->host_count; i++) {
 		list[i] = take_known(hosts, &config->hosts[i]);
 		if (!list[i])
-			list[i] = host_new(&config->hosts[i]);
+			list[i] = host_new(db, &config->hosts[i]);
 		list[i]->is_listed = true;
 		is_other = is_other || list[i]->weight != config->hosts[i].weight;
 		list[i]->weight = config->hosts[i].weight;
@@ -158,12 +178,22 @@ static uint64_t own_matter_us(const struct pool *pool)
 	return period_us ? period_us : pool_login_retry(pool);
 }
 
+void hosts_claim(struct pool *pool, struct host *host)
+{
+	pool->claimed_host = host;
+	count_for_all(host, 1);
+}
+
 void hosts_dial(struct pool *pool, struct seat *seat, struct host *host)
 {
 	assert(!seat->share);
 	seat->share = hosts_share(pool, host);
 	seat->share->seat_count++;
 	host->connections++;
+	if (pool->claimed_host != host)
+		count_for_all(host, 1);
+	else
+		pool->claimed_host = NULL;
 }
 
 /* Raises the host's count to that of the other host that is furthest behind. */
@@ -557,6 +587,7 @@ void hosts_seat_ends(struct seat *seat)
 		return;
 	seat->share = NULL;
 	share->host->connections--;
+	count_for_all(share->host, -1);
 	share->seat_count--;
 	if (!share->seat_count && !share->host->is_listed)
 		share_free(seat->pool, share);

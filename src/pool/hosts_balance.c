@@ -37,11 +37,32 @@ static bool is_less_busy(const struct host *a, const struct host *b)
 	return x != y ? x < y : is_owed_more(a, b);
 }
 
-static bool is_before(int balance, const struct host *a, const struct host *b)
+/* Of all sites. */
+static uint64_t connections_at(const struct host *host)
 {
+	return host->tally ? (uint64_t)tally_servers(host->view, host->tally)
+			   : host->connections;
+}
+
+/* is_to_open: for a connection that is to be opened, not for the next client.  First
+ * each host gets one connection.  From then on those count that it has, because while
+ * all are busy it is they that divide the clients; and where hosts answer at different
+ * speed, one has as much weight as LAG_MAX clients. */
+static bool is_before(
+    int balance, bool is_to_open, const struct host *a, const struct host *b)
+{
+	uint64_t x, y;
+
 	if (balance == LOAD_BALANCE_LEAST_CONNECTIONS)
 		return is_less_busy(a, b);
-	return is_owed_more(a, b);
+	if (!is_to_open)
+		return is_owed_more(a, b);
+	x = connections_at(a);
+	y = connections_at(b);
+	if (!x != !y)
+		return !x;
+	return (a->turns + 1 + x * LAG_MAX) * (uint64_t)b->weight <
+	       (b->turns + 1 + y * LAG_MAX) * (uint64_t)a->weight;
 }
 
 void hosts_begin_at(struct hosts *hosts, unsigned place)
@@ -89,7 +110,7 @@ static struct host *pick_by_chance(const struct pool *pool)
 }
 
 /* Returns the host whose turn it is; NULL: none may serve. */
-static struct host *pick(const struct pool *pool)
+static struct host *pick(const struct pool *pool, bool is_to_open)
 {
 	const struct hosts *hosts = &pool->database->hosts;
 	int balance = balance_of(pool);
@@ -100,13 +121,29 @@ static struct host *pick(const struct pool *pool)
 	for (size_t i = 0; i < hosts->count; i++) {
 		struct host *host = hosts->list[i];
 		if (hosts_may_serve(pool, host) &&
-		    (!best || is_before(balance, host, best)))
+		    (!best || is_before(balance, is_to_open, host, best)))
 			best = host;
 	}
 	return best;
 }
 
 /* ---- the next connection ---- */
+
+bool hosts_may_open_beside(const struct pool *pool)
+{
+	const struct list *logins = &pool->seats[SEAT_LOGIN];
+	const struct seat *seat;
+
+	if (pool->database->hosts.count < 2 ||
+	    balance_of(pool) == LOAD_BALANCE_DISABLE ||
+	    pool->waiting.count <= logins->count)
+		return false;
+	const struct host *host = pick(pool, true);
+	list_for (seat, logins, node)
+		if (seat->share->host == host)
+			return false;
+	return host;
+}
 
 /* When no host serves: the one that is due first among those that nobody is trying. */
 static struct host *first_to_retry(const struct pool *pool)
@@ -154,7 +191,7 @@ struct host *hosts_next(struct pool *pool)
 		return hosts->list[0];
 	if (balance_of(pool) == LOAD_BALANCE_DISABLE)
 		return stay_or_move_on(pool);
-	struct host *host = pick(pool);
+	struct host *host = pick(pool, true);
 	return host ? host : first_to_retry(pool);
 }
 
@@ -180,12 +217,12 @@ static bool is_lent_before(
 
 	if (may_serve != hosts_may_serve(pool, b))
 		return may_serve;
-	return is_before(balance_of(pool), a, b);
+	return is_before(balance_of(pool), false, a, b);
 }
 
 struct seat *hosts_idle_seat(const struct pool *pool)
 {
-	const struct host *picked = pick(pool);
+	const struct host *picked = pick(pool, false);
 	const struct share *share;
 	struct seat *seat, *best = NULL;
 
@@ -229,7 +266,7 @@ static bool wants_more(struct pool *pool, struct host *picked, uint64_t lag)
 static void note_wishes(struct pool *pool, const struct host *lent)
 {
 	const struct hosts *hosts = &pool->database->hosts;
-	struct host *picked = pick(pool);
+	struct host *picked = pick(pool, false);
 	uint64_t lag = picked ? lag_of(picked, lent) : 0;
 
 	if (!picked || picked == lent || !hosts_may_serve(pool, lent) ||
@@ -256,9 +293,14 @@ void hosts_lend(struct seat *seat)
 	pool->database->hosts.draws++;
 }
 
+/* One of several sites has a part of the connections, which may be at some hosts only.
+ */
 bool hosts_may_replace(const struct pool *pool)
 {
-	return pool->wanted_lag > LAG_TO_REPLACE;
+	const struct tally_view *view = &pool->database->catalog->view;
+
+	return pool->wanted_lag >
+	       LAG_TO_REPLACE * (view->tallies ? view->site_count : 1);
 }
 
 bool hosts_may_spare(const struct seat *seat, const struct host *wanted)

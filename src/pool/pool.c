@@ -429,15 +429,17 @@ void pool_dialing(struct pool *pool, struct seat *seat, uint64_t now_us)
 {
 	struct ask *ask = seat->ask;
 
+	struct host *host = pool->claimed_host;
 	struct host *wanted = hosts_wanted(pool);
-	struct host *host = pool->dials_wanted && wanted ? wanted : hosts_next(pool);
 
+	if (!host)
+		host = hosts_next(pool);
 	note_time(pool, now_us);
 	if (!hosts_are_judged(pool->database))
 		hosts_hint(pool->database, host, NULL, now_us);
 	if (host == wanted)
 		pool->wanted_host = 0;
-	pool->dials_wanted = pool->wants_room = false;
+	pool->wants_room = false;
 	pool->dial_us = now_us;
 	pool->wants_probe = false;
 	hosts_dial(pool, seat, host);

@@ -139,7 +139,7 @@ struct launch {
 	bool is_replication;
 	bool may_evict, is_refill;
 	/* the host for balance, though nobody waits */
-	const struct host *wanted;
+	struct host *wanted;
 	uint64_t now_us;
 	/* the results */
 	bool is_reserve, lacks_pool_room;
@@ -164,7 +164,8 @@ static bool is_login_in_the_way(struct launch *l)
 {
 	const struct pool *pool = l->pool;
 
-	if (pool->seats[SEAT_LOGIN].count <= slow_beside(l))
+	if (pool->seats[SEAT_LOGIN].count <= slow_beside(l) ||
+	    hosts_may_open_beside(pool))
 		return false;
 	if (pool->slow_count > 0 && !hosts_has_candidate(pool, l->now_us))
 		l->wake_us = earlier(l->wake_us, hosts_due_us(pool));
@@ -366,8 +367,10 @@ static bool has_claimed(struct launch *l)
 	}
 	tallies_lock(tallies);
 	bool may = may_launch(l);
-	if (may)
+	if (may) {
 		room_claim(l->pool);
+		hosts_claim(l->pool, l->wanted ? l->wanted : hosts_next(l->pool));
+	}
 	tallies_unlock(tallies);
 	return may;
 }
@@ -493,10 +496,8 @@ static struct verdict launch_to_host(struct pool *pool, uint64_t now_us)
 	}
 	if (is_login_in_the_way(&l))
 		return nothing(l.wake_us);
-	if (has_claimed(&l)) {
-		pool->dials_wanted = true;
+	if (has_claimed(&l))
 		return (struct verdict){.kind = VERDICT_DIAL, .wake_us = UINT64_MAX};
-	}
 	bool is_short = l.lacks_pool_room || l.lacks_room != ROOM_COUNT;
 	pool->wants_room = is_short && !l.is_behind && hosts_may_replace(pool);
 	return nothing(l.is_frozen ? l.wake_us : UINT64_MAX);

@@ -2,6 +2,7 @@
 they return."""
 
 import threading
+import time
 
 import pytest
 
@@ -57,6 +58,39 @@ def test_short_lived_clients_are_shared_by_weight(make_pooler, fake, mode, balan
         assert abs(queries - expected) <= 20
         assert row["state"] == "up"
         assert int(row["connections"]) == len(server.of_pools()) <= 3
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_cold_pool_shares_by_weight(make_pooler, fake, workers):
+    """Twenty clients come at once: also their first transactions are shared by weight, and also between
+    the connections of several workers."""
+    def slow(_, sql):
+        time.sleep(0.002)
+        return fakeserver.plain_answer(sql)
+
+    def script(session):
+        session.login()
+        session.serve([("select 1", slow)])
+
+    def run():
+        begin.wait()
+        with pooler.connect() as client:
+            for _ in range(50):
+                client.query("select 1")
+
+    servers = [fake(script, host="127.0.0.%d" % i) for i in (3, 4, 5)]
+    pooler = make_pooler({"db": entry(servers, "weight=3,1,1 pool_size=5")},
+                         settings={"pool_mode": "transaction", "workers": workers})
+    begin = threading.Barrier(20)
+    threads = [threading.Thread(target=run) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [sum(not session.ended.is_set() for session in server.of_pools()) for server in servers] == [3, 1, 1]
+    shares = [sum(session.queries().count("select 1") for session in server.sessions) for server in servers]
+    assert sum(shares) == 1000
+    assert all(abs(share - expected) < 100 for share, expected in zip(shares, (600, 200, 200))), shares
 
 
 def test_random_reaches_every_host(make_pooler, fake):

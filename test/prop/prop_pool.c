@@ -247,6 +247,18 @@ static size_t slow_beside(const struct world *w, const struct pool *pool)
 	return hosts_has_candidate(pool, w->now) ? pool->slow_count : 0;
 }
 
+/* One login at each host at a time, and no more of them than clients wait. */
+static bool may_open_beside(const struct pool *pool)
+{
+	const struct list *logins = &pool->seats[SEAT_LOGIN];
+	const struct seat *seat;
+
+	list_for (seat, logins, node)
+		if (seat->share->host == pool->claimed_host)
+			return false;
+	return logins->count < pool->waiting.count;
+}
+
 static void check_dial(
     struct world *w, const struct pool *pool, const struct verdict *v)
 {
@@ -257,7 +269,8 @@ static void check_dial(
 	bool has_other = pool->lacks_host && hosts_has_candidate(pool, w->now);
 
 	CHECK(!pool_is_paused(pool) && !pool->is_killed);
-	CHECK(pool->seats[SEAT_LOGIN].count == slow_beside(w, pool));
+	CHECK(pool->seats[SEAT_LOGIN].count == slow_beside(w, pool) ||
+	      may_open_beside(pool));
 	CHECK(!size || pool_server_count(pool) - slow_beside(w, pool) < room);
 	CHECK(db_limit <= 0 || pool->database->server_count < db_limit);
 	CHECK(user_limit <= 0 || pool->user->server_count < user_limit);
@@ -457,9 +470,15 @@ static bool leaves_room(const struct world *w, const struct pool *pool)
 
 /* A pool looks from time to time whether there is room for min_pool_size, or for a host
  * whose turn it is to be probed. */
-static bool is_refill(const struct pool *pool, const struct verdict *v)
+static bool is_refill(
+    const struct world *w, const struct pool *pool, const struct verdict *v)
 {
-	if (v->kind == VERDICT_DIAL && pool->dials_wanted)
+	if (v->kind == VERDICT_DIAL && pool->claimed_host == hosts_wanted(pool))
+		return true;
+	/* whose turn it is changes with other pools, and the login under way wakes this
+	 * one */
+	if (v->kind == VERDICT_DIAL &&
+	    pool->seats[SEAT_LOGIN].count > slow_beside(w, pool))
 		return true;
 	bool is_taking = v->kind == VERDICT_RETIRE && strcmp(v->text, "evicted") == 0;
 	/* no client waits, or only for a server that is being tested */
@@ -482,7 +501,7 @@ static void serve(struct world *w, struct pool *pool)
 			CHECK(v.wake_us > w->now);
 			return;
 		}
-		CHECK(!w->is_quiet || is_behind || is_refill(pool, &v));
+		CHECK(!w->is_quiet || is_behind || is_refill(w, pool, &v));
 		/* A closed server may give other pools a verdict to carry out. */
 		if (v.kind == VERDICT_RETIRE)
 			w->is_quiet = false;

@@ -77,6 +77,92 @@ static void clients_are_shared_by_weight(void **state)
 	}
 }
 
+enum { COLD_CLIENTS = 20, COLD_TURNS = 1000, XACT_US = 2000 };
+
+/* Clients who come at once to a pool without servers, and do one transaction after the
+ * other. */
+struct cold {
+	struct town t;
+	struct ask asks[COLD_CLIENTS];
+	uint64_t until_us[COLD_CLIENTS]; /* of the transaction; 0: none */
+	unsigned turns;                  /* transactions done */
+};
+
+static void follow_verdicts(struct cold *c)
+{
+	struct verdict v;
+
+	while ((v = pool_next(c->t.pool, c->t.w.now)).kind != VERDICT_NONE) {
+		if (v.kind == VERDICT_DIAL)
+			(void)town_begin_dial(&c->t, c->t.pool);
+		if (v.kind == VERDICT_RETIRE)
+			town_close(&c->t, v.seat);
+	}
+}
+
+/* login_us: how long a login takes at each host. */
+static void end_logins(struct cold *c, const uint64_t *login_us)
+{
+	struct seat *seat;
+
+	for (size_t i = 0; i < SEATS; i++) {
+		seat = &c->t.seats[i];
+		if (!seat->pool || seat->state != SEAT_LOGIN)
+			continue;
+		int host = seat->share->host->port - 1;
+		if (c->t.w.now >= seat->born_us + login_us[host])
+			town_end_dial(&c->t, seat);
+	}
+}
+
+static void live(struct cold *c, struct ask *ask, uint64_t *until_us)
+{
+	uint64_t now = c->t.w.now;
+
+	if (ask->seat && !*until_us)
+		*until_us = now + XACT_US;
+	if (ask->seat && now < *until_us)
+		return;
+	if (ask->seat) {
+		c->turns++;
+		struct verdict v = pool_give(ask->seat, now);
+		if (v.kind == VERDICT_RETIRE)
+			town_close(&c->t, v.seat);
+	}
+	*until_us = 0;
+	if (ask->state == ASK_RESTING && !ask->seat)
+		(void)pool_ask(ask, ASK_QUERY, now);
+}
+
+/* Also the first transactions are shared by weight, though a login takes as long as
+ * several of them, and longer at one host than at another. */
+static void a_cold_pool_shares_by_weight(void **state)
+{
+	static const unsigned percent[] = {60, 20, 20};
+	static const uint64_t login_us[][3] = {
+	    {5000, 5000, 5000}, {3000, 5000, 8000}, {8000, 5000, 3000}};
+	static const char *const settings[] = {
+	    "", "default_pool_size=10\n", "default_pool_size=5\n"};
+
+	(void)state;
+	for (size_t i = 0; i < 9; i++) {
+		struct cold c = {.turns = 0};
+		town_init(&c.t, "weight=3,1,1", settings[i % 3]);
+		for (size_t n = 0; n < COLD_CLIENTS; n++)
+			world_join(c.t.pool, &c.asks[n]);
+		for (; c.turns < COLD_TURNS; c.t.w.now += 100) {
+			end_logins(&c, login_us[i / 3]);
+			for (size_t n = 0; n < COLD_CLIENTS; n++)
+				live(&c, &c.asks[n], &c.until_us[n]);
+			follow_verdicts(&c);
+		}
+		expect_shares(&c.t, c.turns, percent);
+		for (size_t n = 0; n < COLD_CLIENTS; n++)
+			town_give(&c.t, &c.asks[n]);
+		town_done(&c.t);
+	}
+}
+
 /* The balance counts all pools of a database, though each pool has only one client. */
 static void pools_share_by_weight(void **state)
 {
@@ -409,6 +495,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(clients_are_shared_by_weight),
+	    cmocka_unit_test(a_cold_pool_shares_by_weight),
 	    cmocka_unit_test(pools_share_by_weight),
 	    cmocka_unit_test(least_connections_looks_at_those_in_use),
 	    cmocka_unit_test(last_used_first_within_a_host),
