@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "auth/remark.h"
+#include "base/diagnostic.h"
 #include "base/err.h"
 
 struct hba; /* an immutable snapshot of the rules */
@@ -50,13 +50,13 @@ struct hba_rule {
  * config line N").  One such line refuses the whole file, because a missing `reject`
  * would let people in.  ident (NULL: there are no maps) is used during the call only,
  * to check that maps exist.  Returns NULL and fills err when the file is refused, or
- * cannot be opened; in the latter case there is no remark, and err is "could not open
+ * cannot be opened; in the latter case there is no report, and err is "could not open
  * hba config file F: strerror". */
-struct hba *hba_load(const char *path, const struct ident *ident, remark_fn *remark,
+struct hba *hba_load(const char *path, const struct ident *ident, diagnostic_fn *report,
     void *ctx, struct err *err);
 /* Like hba_load, with the text of the file; path says where relative files are. */
 struct hba *hba_parse(const char *path, const char *text, size_t len,
-    const struct ident *ident, remark_fn *remark, void *ctx, struct err *err);
+    const struct ident *ident, diagnostic_fn *report, void *ctx, struct err *err);
 void hba_free(struct hba **hba);
 size_t hba_count(const struct hba *hba); /* number of rules */
 /* Returns a rule by its index; NULL behind the last one. */

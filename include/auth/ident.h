@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "auth/remark.h"
+#include "base/diagnostic.h"
 #include "base/err.h"
 
 struct ident; /* an immutable snapshot of the maps */
@@ -20,12 +20,12 @@ struct ident; /* an immutable snapshot of the maps */
  * a fault ("ident line N: ..."), and once more with the text that log watchers know
  * ("could not parse ident config line N"); the whole file is then refused.  Returns
  * NULL and fills err when the file is refused, or cannot be opened; in the latter case
- * there is no remark, and err is "could not open ident config file F: strerror". */
+ * there is no report, and err is "could not open ident config file F: strerror". */
 struct ident *ident_load(
-    const char *path, remark_fn *remark, void *ctx, struct err *err);
+    const char *path, diagnostic_fn *report, void *ctx, struct err *err);
 /* Like ident_load, with the text of the file; path says where relative files are. */
 struct ident *ident_parse(const char *path, const char *text, size_t len,
-    remark_fn *remark, void *ctx, struct err *err);
+    diagnostic_fn *report, void *ctx, struct err *err);
 void ident_free(struct ident **ident);
 bool ident_has_map(const struct ident *ident, const char *map);
 

@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "auth/remark.h"
 #include "base/buf.h"
+#include "base/diagnostic.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -54,8 +54,8 @@ struct rule_reader {
 	 * cannot be read, and the text of err is reported as a fault. */
 	int (*take)(void *ctx, struct rule_file *f, struct err *err);
 	void *ctx;
-	remark_fn *remark;
-	void *remark_ctx;
+	diagnostic_fn *report;
+	void *report_ctx;
 	struct arena *arena; /* for names of files */
 	unsigned faults;     /* number of lines that could not be read */
 };

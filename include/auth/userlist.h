@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "auth/remark.h"
 #include "base/buf.h"
+#include "base/diagnostic.h"
 #include "base/err.h"
 
 struct throttle;
@@ -27,10 +27,10 @@ enum { USERLIST_NAME_USED = 63 };
  * nothing can match is reported as a warning.  throttle: of the thread, see
  * base/throttle.h; may be NULL. */
 struct userlist *userlist_load(const char *path, struct throttle *throttle,
-    remark_fn *remark, void *ctx, struct err *err);
+    diagnostic_fn *report, void *ctx, struct err *err);
 /* Like userlist_load, with the text of the file; path is used in messages only. */
 struct userlist *userlist_parse(
-    const char *path, const char *text, size_t len, remark_fn *remark, void *ctx);
+    const char *path, const char *text, size_t len, diagnostic_fn *report, void *ctx);
 /* Any thread may take and drop references.  The last one wipes all secrets and frees
  * them. */
 struct userlist *userlist_ref(struct userlist *u);

@@ -119,7 +119,7 @@ struct config {
 	atomic_uint refs; /* must be the last member; threads share snapshots */
 };
 
-/* Is called for each remark that does not stop the load: unknown but harmless names,
+/* Is called for each report that does not stop the load: unknown but harmless names,
  * settings without effect that differ from their default, and so on.  where is
  * "file:line" or "". */
 typedef void config_warn_fn(void *ctx, const char *where, const char *text);

@@ -46,7 +46,7 @@ const struct entry_key *entry_peer_key(size_t i);
 const char *entry_key_of(const struct setting *row);
 const char *entry_other_key_of(const struct setting *row);
 
-/* Where remarks about one entry go; warn may be NULL. */
+/* Where reports about one entry go; warn may be NULL. */
 struct entry_notes {
 	config_warn_fn *warn;
 	void *ctx;

@@ -48,7 +48,7 @@ enum setting_flags {
 	/* the value is a database name and must not be the console's */
 	NOT_CONSOLE = 1 << 2,
 	/* a number outside the range is replaced by the nearest one within it, with a
-	 * remark; without this flag it is an error */
+	 * report; without this flag it is an error */
 	CLAMPED = 1 << 3,
 	IS_LOG_LEVELS = 1 << 7, /* log_levels_parse must be able to parse it */
 	/* In entries of [databases] and [users]: */

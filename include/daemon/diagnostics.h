@@ -9,20 +9,9 @@
 #include <stdio.h>
 
 #include "base/buf.h"
+#include "base/diagnostic.h"
 #include "base/err.h"
 #include "base/log.h"
-
-enum diagnostic {
-	DIAGNOSTIC_WARNING, /* accepted, but perhaps not what was intended */
-	DIAGNOSTIC_ERROR,   /* the configuration is refused */
-	DIAGNOSTIC_LOSS,    /* a start continues without it; a reload is refused */
-	DIAGNOSTIC_ABSENT,  /* start and reload continue without it; a reload keeps the
-			    old  value */
-	DIAGNOSTIC_EXPIRED, /* start and reload continue with it, but whoever needs it
-			       is refused */
-	DIAGNOSTIC_KNOWN,   /* repeats the diagnostic before it in the words that tools
-			    expect   in the log; for the log only */
-};
 
 struct diagnostics {
 	struct buf list; /* for each: the kind as one byte, the place and the text, each

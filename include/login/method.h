@@ -41,8 +41,8 @@ bool method_is_external(enum auth_type method);
 enum error_id method_failure(enum auth_type method);
 /* Why PAM or LDAP cannot check a password: this build does not support it, or
  * auth_ldap_options is not set.  ERROR_COUNT: it can, or the method needs neither. */
-enum error_id method_missing_judge(enum auth_type method, const struct hba_rule *rule,
-    const struct settings *settings);
+enum error_id method_missing_external(enum auth_type method,
+    const struct hba_rule *rule, const struct settings *settings);
 /* Is a login refused without channel binding?  Not over a unix socket, where a man in
  * the middle is not possible. */
 bool method_requires_binding(

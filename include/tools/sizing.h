@@ -23,7 +23,7 @@ struct sizing_input {
 	const struct userlist *users;           /* NULL: there is none */
 	const struct database_config *template; /* the `*` entry, parsed; NULL: none */
 	unsigned workers;                       /* threads that serve clients */
-	bool has_judge; /* LDAP or PAM checks users: any name may log in */
+	bool has_external_auth; /* LDAP or PAM checks users: any name may log in */
 };
 
 /* The bound: for the databases and users that the

@@ -276,7 +276,7 @@ static enum error_id method_obstacle(const struct explanation *e)
 	if (method_is_external(e->method))
 		return e->config && e->config->own.auth_user
 			   ? ERROR_CONFIG_ERROR
-			   : method_missing_judge(
+			   : method_missing_external(
 				 e->method, e->rule, site_settings(e->site));
 	return !method_may_succeed(e->method) || must_fail(e)
 		   ? method_failure(e->method)

@@ -30,7 +30,7 @@ static int take_row(void *ctx, struct rule_file *f, struct err *err)
 }
 
 struct hba *hba_parse(const char *path, const char *text, size_t len,
-    const struct ident *ident, remark_fn *remark, void *ctx, struct err *err)
+    const struct ident *ident, diagnostic_fn *report, void *ctx, struct err *err)
 {
 	struct hba *hba = mem_zero(sizeof(*hba));
 	struct hba_reader r = {.hba = hba, .ident = ident};
@@ -39,8 +39,8 @@ struct hba *hba_parse(const char *path, const char *text, size_t len,
 	hba->arena = arena_new();
 	r.lines = (struct rule_reader){.take = take_row,
 	    .ctx = &r,
-	    .remark = remark,
-	    .remark_ctx = ctx,
+	    .report = report,
+	    .report_ctx = ctx,
 	    .arena = hba->arena};
 	rule_file_init(&f, arena_strdup(hba->arena, path), text, len);
 	f.kind = "hba";
@@ -51,7 +51,7 @@ struct hba *hba_parse(const char *path, const char *text, size_t len,
 	return hba;
 }
 
-struct hba *hba_load(const char *path, const struct ident *ident, remark_fn *remark,
+struct hba *hba_load(const char *path, const struct ident *ident, diagnostic_fn *report,
     void *ctx, struct err *err)
 {
 	size_t len;
@@ -61,7 +61,7 @@ struct hba *hba_load(const char *path, const struct ident *ident, remark_fn *rem
 		err_prefix(err, "could not open hba config file %.200s: ", path);
 		return NULL;
 	}
-	struct hba *hba = hba_parse(path, text, len, ident, remark, ctx, err);
+	struct hba *hba = hba_parse(path, text, len, ident, report, ctx, err);
 	mem_wipe(text, len); /* LDAP options may contain a password */
 	mem_free(text);
 	return hba;

@@ -130,7 +130,7 @@ static int take_line(void *ctx, struct rule_file *f, struct err *err)
 }
 
 struct ident *ident_parse(const char *path, const char *text, size_t len,
-    remark_fn *remark, void *ctx, struct err *err)
+    diagnostic_fn *report, void *ctx, struct err *err)
 {
 	struct ident *ident = mem_zero(sizeof(*ident));
 	struct ident_reader r = {.ident = ident};
@@ -140,8 +140,8 @@ struct ident *ident_parse(const char *path, const char *text, size_t len,
 	ident->maps = map_new();
 	r.lines = (struct rule_reader){.take = take_line,
 	    .ctx = &r,
-	    .remark = remark,
-	    .remark_ctx = ctx,
+	    .report = report,
+	    .report_ctx = ctx,
 	    .arena = ident->arena};
 	rule_file_init(&f, path, text, len);
 	f.kind = "ident";
@@ -153,7 +153,7 @@ struct ident *ident_parse(const char *path, const char *text, size_t len,
 }
 
 struct ident *ident_load(
-    const char *path, remark_fn *remark, void *ctx, struct err *err)
+    const char *path, diagnostic_fn *report, void *ctx, struct err *err)
 {
 	size_t len;
 	char *text = text_read_file(path, &len, err);
@@ -162,7 +162,7 @@ struct ident *ident_load(
 		err_prefix(err, "could not open ident config file %.200s: ", path);
 		return NULL;
 	}
-	struct ident *ident = ident_parse(path, text, len, remark, ctx, err);
+	struct ident *ident = ident_parse(path, text, len, report, ctx, err);
 	mem_free(text);
 	return ident;
 }

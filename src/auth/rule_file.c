@@ -145,23 +145,23 @@ int rule_file_error(const struct rule_file *f, struct err *err, const char *fmt,
 	return err_set(err, "%s line %u: %s", f->kind, f->line, text);
 }
 
-static void remark(const struct rule_reader *r, const struct rule_file *f,
-    enum remark kind, const char *text)
+static void report(const struct rule_reader *r, const struct rule_file *f,
+    enum diagnostic kind, const char *text)
 {
 	struct buf where;
 
-	if (!r->remark)
+	if (!r->report)
 		return;
 	buf_init(&where, 0);
 	buf_printf(&where, "%s:%u", f->path, f->line);
-	r->remark(r->remark_ctx, kind, buf_text(&where), text);
+	r->report(r->report_ctx, kind, buf_text(&where), text);
 	buf_done(&where);
 }
 
 void rule_file_warn(
     const struct rule_reader *r, const struct rule_file *f, const char *text)
 {
-	remark(r, f, REMARK_WARNING, text);
+	report(r, f, DIAGNOSTIC_WARNING, text);
 }
 
 static void report_fault(
@@ -170,9 +170,9 @@ static void report_fault(
 	struct err known;
 
 	r->faults++;
-	remark(r, f, REMARK_FAULT, err->text);
+	report(r, f, DIAGNOSTIC_ERROR, err->text);
 	err_set(&known, "could not parse %s config line %u", f->kind, f->line);
-	remark(r, f, REMARK_KNOWN, known.text);
+	report(r, f, DIAGNOSTIC_KNOWN, known.text);
 }
 
 int rule_file_result(

@@ -36,8 +36,8 @@ struct reader {
 	const char *path;
 	const char *at, *end;
 	unsigned line; /* line of `at` */
-	remark_fn *remark;
-	void *remark_ctx;
+	diagnostic_fn *report;
+	void *report_ctx;
 	struct throttle *throttle; /* borrowed, may be NULL */
 };
 
@@ -102,17 +102,17 @@ static void unquote(const struct quoted *q, char *out)
 	*out = '\0';
 }
 
-/* ---- remarks ---- */
+/* ---- reports ---- */
 
-static void say(const struct reader *r, enum remark kind, const char *text)
+static void say(const struct reader *r, enum diagnostic kind, const char *text)
 {
 	struct buf where;
 
-	if (!r->remark)
+	if (!r->report)
 		return;
 	buf_init(&where, 0);
 	buf_printf(&where, "%s:%u", r->path, r->line);
-	r->remark(r->remark_ctx, kind, buf_text(&where), text);
+	r->report(r->report_ctx, kind, buf_text(&where), text);
 	buf_done(&where);
 }
 
@@ -128,7 +128,7 @@ fault(const struct reader *r, const char *known, const char *fmt, ...)
 	vsnprintf(what, sizeof(what), fmt, ap);
 	va_end(ap);
 	err_set(&text, "%s: %s", known, what);
-	say(r, REMARK_FAULT, text.text);
+	say(r, DIAGNOSTIC_ERROR, text.text);
 	return -1;
 }
 
@@ -145,7 +145,7 @@ static void warn_of_secret(const struct reader *r, const char *name)
 	    "the secret of user \"%.127s\" begins like an md5 or SCRAM-SHA-256 secret, "
 	    "but it is malformed: no password matches it; copy it again from pg_authid",
 	    name);
-	say(r, REMARK_WARNING, text.text);
+	say(r, DIAGNOSTIC_WARNING, text.text);
 }
 
 /* ---- reading ---- */
@@ -230,26 +230,26 @@ static struct userlist *read_entries(struct reader *r)
 }
 
 struct userlist *userlist_parse(
-    const char *path, const char *text, size_t len, remark_fn *remark, void *ctx)
+    const char *path, const char *text, size_t len, diagnostic_fn *report, void *ctx)
 {
 	struct reader r = {.path = path,
 	    .at = text,
 	    /* names and secrets are C strings, so the text ends at a NUL byte */
 	    .end = text + strnlen(text, len),
 	    .line = 1,
-	    .remark = remark,
-	    .remark_ctx = ctx};
+	    .report = report,
+	    .report_ctx = ctx};
 
 	return read_entries(&r);
 }
 
 struct userlist *userlist_load(const char *path, struct throttle *throttle,
-    remark_fn *remark, void *ctx, struct err *err)
+    diagnostic_fn *report, void *ctx, struct err *err)
 {
 	struct reader r = {.path = path,
 	    .line = 1,
-	    .remark = remark,
-	    .remark_ctx = ctx,
+	    .report = report,
+	    .report_ctx = ctx,
 	    .throttle = throttle};
 	struct userlist *u;
 	size_t len;

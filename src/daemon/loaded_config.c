@@ -96,30 +96,18 @@ static void check_log_file(struct loaded_config *c)
 
 /* ---- who may log in ---- */
 
-static enum diagnostic remark_finding(enum remark kind)
+static void take_report(
+    void *ctx, enum diagnostic kind, const char *where, const char *text)
 {
-	static const enum diagnostic kinds[] = {
-	    [REMARK_WARNING] = DIAGNOSTIC_WARNING,
-	    [REMARK_FAULT] = DIAGNOSTIC_ERROR,
-	    [REMARK_KNOWN] = DIAGNOSTIC_KNOWN,
-	};
-
-	return kinds[kind];
-}
-
-static void take_remark(
-    void *ctx, enum remark kind, const char *where, const char *text)
-{
-	found(ctx, remark_finding(kind), where, text);
+	found(ctx, kind, where, text);
 }
 
 /* A start continues without the users in lines that cannot be read; a reload is
  * refused. */
-static void take_list_remark(
-    void *ctx, enum remark kind, const char *where, const char *text)
+static void take_list_report(
+    void *ctx, enum diagnostic kind, const char *where, const char *text)
 {
-	found(ctx, kind == REMARK_FAULT ? DIAGNOSTIC_LOSS : remark_finding(kind), where,
-	    text);
+	found(ctx, kind == DIAGNOSTIC_ERROR ? DIAGNOSTIC_LOSS : kind, where, text);
 }
 
 static bool is_list_needed(const struct settings *s)
@@ -150,7 +138,7 @@ static void load_users(struct loaded_config *c, const struct loaded_config *runn
 	file_id_take(&c->users_file_id, s->auth_file);
 	if (has_same_list(c, running))
 		return;
-	c->users = userlist_load(s->auth_file, c->throttle, take_list_remark, c, &err);
+	c->users = userlist_load(s->auth_file, c->throttle, take_list_report, c, &err);
 	if (!c->users)
 		found(c, DIAGNOSTIC_ABSENT, "auth_file", err.text);
 	else if (running && running->users)
@@ -211,12 +199,12 @@ static void load_rules(struct loaded_config *c)
 	struct hba *hba;
 
 	if (text_or_null(s->auth_ident_file)) {
-		ident = ident_load(s->auth_ident_file, take_remark, c, &err);
+		ident = ident_load(s->auth_ident_file, take_report, c, &err);
 		if (!ident)
 			found_missing(c, "auth_ident_file", errors, &err);
 	}
 	errors = c->diagnostics.counts[DIAGNOSTIC_ERROR];
-	hba = hba_load(s->auth_hba_file, ident, take_remark, c, &err);
+	hba = hba_load(s->auth_hba_file, ident, take_report, c, &err);
 	if (hba) {
 		check_cert_rules(c, hba);
 	} else {

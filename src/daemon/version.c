@@ -5,7 +5,7 @@
 
 #include <openssl/crypto.h>
 
-#include "auth/judge.h"
+#include "auth/external_auth.h"
 #include "config.h"
 #include "net/dns.h"
 #include "net/loop.h"
@@ -27,6 +27,6 @@ void version_print(FILE *out)
 	    "PgBouncer %s\nlibevent %s\nadns: %s\ntls: %s\nsystemd: yes\npam: %s\n"
 	    "ldap: %s\n",
 	    version_number(), loop_library_version(), dns_library_version(),
-	    version_tls(), judge_has_pam() ? "yes" : "no",
-	    judge_has_ldap() ? "yes" : "no");
+	    version_tls(), external_auth_has_pam() ? "yes" : "no",
+	    external_auth_has_ldap() ? "yes" : "no");
 }

@@ -331,7 +331,7 @@ static void login_derived(struct client *client)
 	conn_unpark(&client->conn);
 }
 
-static enum step login_judge(struct client *client, const struct message *m)
+static enum step login_check_proof(struct client *client, const struct message *m)
 {
 	struct login *login = client->login;
 	enum proof proof = proof_message(client, m);
@@ -393,7 +393,7 @@ static enum step login_message(struct conn *conn, const struct message *m)
 		return login_skip(client, m);
 	if (!message_is_whole(m))
 		return STEP_MORE;
-	return login_judge(client, m);
+	return login_check_proof(client, m);
 }
 
 static void login_ended(struct conn *conn, const struct err *err)

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "auth/judge.h"
+#include "auth/external_auth.h"
 #include "login/login_state.h"
 
 /* The limit of a look-up: the resolver itself would wait longer for a name server that
@@ -73,12 +73,12 @@ enum error_id method_failure(enum auth_type method)
 	}
 }
 
-enum error_id method_missing_judge(
+enum error_id method_missing_external(
     enum auth_type method, const struct hba_rule *rule, const struct settings *settings)
 {
-	if (method == AUTH_PAM && !judge_has_pam())
+	if (method == AUTH_PAM && !external_auth_has_pam())
 		return ERROR_PAM_UNSUPPORTED;
-	if (method == AUTH_LDAP && !judge_has_ldap())
+	if (method == AUTH_LDAP && !external_auth_has_ldap())
 		return ERROR_LDAP_UNSUPPORTED;
 	if (method == AUTH_LDAP && !rule && !settings->auth_ldap_options)
 		return ERROR_LDAP_OPTIONS_UNSET;

@@ -114,7 +114,7 @@ enum proof proof_begin(struct client *client)
 				      : proof_external_ask_account(client);
 	case AUTH_LDAP:
 	case AUTH_PAM:
-		missing = method_missing_judge(
+		missing = method_missing_external(
 		    login->method, login->rule, site_settings(client->conn.site));
 		if (missing != ERROR_COUNT) {
 			client_fatal(client, missing);

@@ -1,6 +1,6 @@
 /*
- * Asks LDAP, PAM or the operating system about a client, on helper threads.  auth/judge
- * asks LDAP and PAM; login.c acts on the answers.
+ * Asks LDAP, PAM or the operating system about a client, on helper threads.
+ * auth/external_auth asks LDAP and PAM; login.c acts on the answers.
  */
 #include "login/proof_external.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "auth/judge.h"
+#include "auth/external_auth.h"
 #include "auth/workers.h"
 #include "login/login_state.h"
 
@@ -121,7 +121,7 @@ enum proof proof_external_ask_account(struct client *client)
 
 /* ---- a password ---- */
 
-static void password_done(struct judge *answer)
+static void password_done(struct external_auth *answer)
 {
 	struct client *client = answer->owner;
 	struct login *login = client->login;
@@ -134,24 +134,25 @@ static void password_done(struct judge *answer)
 	proof_external_end(client, answer->result == 0);
 }
 
-static struct judge *password_question(struct client *client, const char *password)
+static struct external_auth *password_question(
+    struct client *client, const char *password)
 {
 	const struct login *login = client->login;
 	const char *options = site_settings(client->conn.site)->auth_ldap_options;
 	char host[SOCK_ADDR_TEXT];
 
 	if (login->method == AUTH_PAM)
-		return judge_new_pam(login->startup.user, password,
+		return external_auth_new_pam(login->startup.user, password,
 		    sock_addr_ip(&client->conn.remote, host), password_done, client);
 	if (login->rule)
 		options = login->rule->options;
-	return judge_new_ldap(login->startup.user, password, options ? options : "",
-	    password_done, client);
+	return external_auth_new_ldap(login->startup.user, password,
+	    options ? options : "", password_done, client);
 }
 
 enum proof proof_external_ask_password(struct client *client, const char *password)
 {
-	struct judge *question = password_question(client, password);
+	struct external_auth *question = password_question(client, password);
 
 	if (!question) {
 		client_fatal(client, ERROR_OUT_OF_MEMORY);
@@ -159,6 +160,6 @@ enum proof proof_external_ask_password(struct client *client, const char *passwo
 	}
 	if (proof_external_submit(client, &question->job) == 0)
 		return PROOF_MORE;
-	judge_discard(question);
+	external_auth_discard(question);
 	return PROOF_REFUSED;
 }

@@ -42,7 +42,7 @@ static void put_place(const struct check *c, const char *setting)
 		fprintf(c->out, "%s: ", c->options->file);
 }
 
-static void __attribute__((format(printf, 4, 0))) put_remark(
+static void __attribute__((format(printf, 4, 0))) put_problem_at(
     struct check *c, const char *kind, const char *setting, const char *fmt, va_list ap)
 {
 	put_place(c, setting);
@@ -59,7 +59,7 @@ problem(struct check *c, const char *setting, const char *fmt, ...)
 
 	c->problems++;
 	va_start(ap, fmt);
-	put_remark(c, "", setting, fmt, ap);
+	put_problem_at(c, "", setting, fmt, ap);
 	va_end(ap);
 }
 
@@ -70,7 +70,7 @@ warning(struct check *c, const char *setting, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	put_remark(c, "warning: ", setting, fmt, ap);
+	put_problem_at(c, "warning: ", setting, fmt, ap);
 	va_end(ap);
 }
 

@@ -14,7 +14,7 @@
 #include "tools/advice.h"
 #include "tools/check.h"
 
-static bool has_judge(const struct loaded_config *c)
+static bool has_external_auth(const struct loaded_config *c)
 {
 	int type = c->config->settings.auth_type;
 
@@ -46,7 +46,7 @@ unsigned explain_config(FILE *out, const struct options *options)
 	    .config = loaded.config,
 	    .users = loaded.users,
 	    .workers = team_size(&loaded.config->settings),
-	    .has_judge = has_judge(&loaded),
+	    .has_external_auth = has_external_auth(&loaded),
 	};
 	if (loaded.config->template &&
 	    entry_parse_connstr(

@@ -108,7 +108,7 @@ bool sizing_has_other_users(
 {
 	if (db->user || input->config->settings.auth_type == AUTH_ANY)
 		return false;
-	return input->has_judge || auth_user_of(input, db);
+	return input->has_external_auth || auth_user_of(input, db);
 }
 
 size_t sizing_listed_users(

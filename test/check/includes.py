@@ -12,7 +12,7 @@ OWNERS = (
     (r"openssl/ssl\.h", "src/net/tls*"),
     (r"liburing", "src/net/ring* include/net/ring*"),
     (r"ncurses|curses", "src/top/display.*"),
-    (r"security/pam|ldap\.h", "src/auth/judge_*"),
+    (r"security/pam|ldap\.h", "src/auth/external_auth_*"),
 )
 
 # Unit tests of these floors share test/unit/stage, a site with clients and servers.

@@ -18,9 +18,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-static void check_note(void *ctx, enum remark kind, const char *where, const char *text)
+static void check_note(
+    void *ctx, enum diagnostic kind, const char *where, const char *text)
 {
-	*(int *)ctx += kind == REMARK_FAULT;
+	*(int *)ctx += kind == DIAGNOSTIC_ERROR;
 	if (strncmp(where, "/nowhere/f:", 11) != 0 || !text[0])
 		abort();
 }

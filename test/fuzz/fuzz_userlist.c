@@ -15,10 +15,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-static void check_remark(
-    void *ctx, enum remark kind, const char *where, const char *text)
+static void check_report(
+    void *ctx, enum diagnostic kind, const char *where, const char *text)
 {
-	*(int *)ctx += kind == REMARK_FAULT;
+	*(int *)ctx += kind == DIAGNOSTIC_ERROR;
 	if (strncmp(where, "f:", 2) != 0 || !text[0])
 		abort();
 }
@@ -52,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	int faults = 0;
 	struct userlist *u =
-	    userlist_parse("f", (const char *)data, len, check_remark, &faults);
+	    userlist_parse("f", (const char *)data, len, check_report, &faults);
 	const struct secret *secret;
 	const char *name;
 	size_t at = 0, count = 0;

@@ -273,11 +273,11 @@ static int peer_agrees(struct world *w, const struct hba *hba)
 }
 
 static void count_faults(
-    void *ctx, enum remark kind, const char *where, const char *text)
+    void *ctx, enum diagnostic kind, const char *where, const char *text)
 {
 	struct world *w = ctx;
 
-	w->faults += kind == REMARK_FAULT;
+	w->faults += kind == DIAGNOSTIC_ERROR;
 	assert(where[0] && text[0]);
 }
 

@@ -15,7 +15,7 @@
 
 /* ---- reading ---- */
 
-void take_note(void *ctx, enum remark kind, const char *where, const char *text)
+void take_note(void *ctx, enum diagnostic kind, const char *where, const char *text)
 {
 	struct notes *n = ctx;
 
@@ -25,7 +25,7 @@ void take_note(void *ctx, enum remark kind, const char *where, const char *text)
 	buf_printf(&n->text, "%s\n", text);
 }
 
-void no_note(void *ctx, enum remark kind, const char *where, const char *text)
+void no_note(void *ctx, enum diagnostic kind, const char *where, const char *text)
 {
 	(void)ctx;
 	(void)kind;

@@ -16,11 +16,11 @@ struct notes {
 };
 
 /* Callbacks for hba_parse: take_note writes to ctx, a struct notes; no_note fails. */
-void take_note(void *ctx, enum remark kind, const char *where, const char *text);
-void no_note(void *ctx, enum remark kind, const char *where, const char *text);
+void take_note(void *ctx, enum diagnostic kind, const char *where, const char *text);
+void no_note(void *ctx, enum diagnostic kind, const char *where, const char *text);
 /* Parses with one ident map, "ok".  Returns NULL when the file is refused. */
 struct hba *parse_noting(const char *text, struct notes *n);
-/* Fails on any remark. */
+/* Fails on any report. */
 struct hba *parse(const char *text);
 
 /* The peer is joe, who asks for db; ip NULL: by a unix socket. */

@@ -72,9 +72,9 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* Collects remarks without the folder's name. */
+/* Collects reports without the folder's name. */
 static void note_inside(
-    void *ctx, enum remark kind, const char *where, const char *text)
+    void *ctx, enum diagnostic kind, const char *where, const char *text)
 {
 	struct tree *t = ctx;
 
@@ -100,7 +100,7 @@ static void load(struct tree *t, const char *notes)
 	buf_clear(&t->notes);
 	hba_free(&t->hba);
 	t->hba = hba_load(path, NULL, note_inside, t, &err);
-	/* every remark here refuses the file */
+	/* every report here refuses the file */
 	assert_int_equal(t->hba != NULL, !*notes);
 	assert_string_equal(buf_text(&t->notes), notes);
 	mem_free(path);

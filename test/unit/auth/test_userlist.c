@@ -16,24 +16,24 @@
 /* The last fault or warning about a file, as "where: text". */
 struct said {
 	char text[400];
-	enum remark kind;
+	enum diagnostic kind;
 	unsigned faults, warnings;
 };
 
-static void take_remark(
-    void *ctx, enum remark kind, const char *where, const char *text)
+static void take_report(
+    void *ctx, enum diagnostic kind, const char *where, const char *text)
 {
 	struct said *said = ctx;
 
-	said->faults += kind == REMARK_FAULT;
-	said->warnings += kind == REMARK_WARNING;
+	said->faults += kind == DIAGNOSTIC_ERROR;
+	said->warnings += kind == DIAGNOSTIC_WARNING;
 	snprintf(said->text, sizeof(said->text), "%s: %s", where, text);
 }
 
 static struct userlist *parse(const char *text, struct said *said)
 {
 	memset(said, 0, sizeof(*said));
-	return userlist_parse("users.txt", text, strlen(text), take_remark, said);
+	return userlist_parse("users.txt", text, strlen(text), take_report, said);
 }
 
 static void expect_user(const struct userlist *u, const char *name, const char *text)
@@ -231,7 +231,7 @@ static void test_limits(void **state)
 
 		*at++ = ' ';
 		at = put_quoted(at, cases[i].secret_len);
-		u = userlist_parse("f", text, (size_t)(at - text), take_remark, &said);
+		u = userlist_parse("f", text, (size_t)(at - text), take_report, &said);
 		assert_int_equal(userlist_count(u), *cases[i].start ? 0 : 1);
 		assert_memory_equal(said.text, cases[i].start,
 		    strlen(cases[i].start) + !*cases[i].start);
@@ -262,7 +262,7 @@ static void test_nul_ends_the_file(void **state)
 	static const char text[] = "\"a\" \"1\"\n\0\"b\" \"2\"\n";
 	struct said said = {0};
 	struct userlist *u =
-	    userlist_parse("f", text, sizeof(text) - 1, take_remark, &said);
+	    userlist_parse("f", text, sizeof(text) - 1, take_report, &said);
 
 	(void)state;
 	assert_string_equal(said.text, "");
@@ -368,14 +368,14 @@ static void test_load(void **state)
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, "\"a\" \"1\"\nb\n", 10), 10);
 	close(fd);
-	u = userlist_load(path, NULL, take_remark, &said, &err);
+	u = userlist_load(path, NULL, take_report, &said, &err);
 	snprintf(wanted, sizeof(wanted), "%s:2: broken auth file: ", path);
 	assert_memory_equal(said.text, wanted, strlen(wanted));
 	expect_user(u, "a", "1");
 	userlist_unref(&u);
 	unlink(path);
 	said.faults = 0;
-	assert_null(userlist_load(path, NULL, take_remark, &said, &err));
+	assert_null(userlist_load(path, NULL, take_report, &said, &err));
 	snprintf(wanted, sizeof(wanted),
 	    "could not open auth_file %s: No such file or directory", path);
 	assert_string_equal(err.text, wanted);

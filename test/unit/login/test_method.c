@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "../stage/asking.h"
-#include "auth/judge.h"
+#include "auth/external_auth.h"
 #include "auth/workers.h"
 #include "login/login_state.h"
 #include "session/salted.h"
@@ -158,7 +158,7 @@ static void password_is_judged_elsewhere(void **state)
 	    "local all all ldap ldapserver=127.0.0.1 ldapport=1 ldapprefix=x\n", NULL);
 	struct peer *client = log_in(stage, "nobody");
 	peer_text(client, 'p', "secret");
-	assert_ends_with(client, judge_has_ldap()
+	assert_ends_with(client, external_auth_has_ldap()
 				     ? "R E:FATAL:LDAP authentication failed"
 				     : "E:FATAL:ldap is not supported by this build");
 	assert_null(catalog_find_user(stage->site.catalog, "nobody"));
@@ -167,7 +167,7 @@ static void password_is_judged_elsewhere(void **state)
 	peer_last_words(client);
 	client = log_in(stage, "u");
 	peer_text(client, 'p', "secret");
-	if (judge_has_ldap())
+	if (external_auth_has_ldap())
 		stage_until(stage, is_awaited, stage);
 	peer_close(client);
 	end(&stage);

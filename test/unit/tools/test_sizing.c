@@ -30,7 +30,7 @@ static void forget(void)
 }
 
 /* Sizes the ini file of this text, with users a, b and c in the user list. */
-static void size_up(const char *text, bool has_judge)
+static void size_up(const char *text, bool has_external_auth)
 {
 	static const char list[] = "\"a\" \"1\"\n\"b\" \"2\"\n\"c\" \"3\"\n";
 	char path[] = "/tmp/test-sizing-XXXXXX";
@@ -49,7 +49,7 @@ static void size_up(const char *text, bool has_judge)
 	input = (struct sizing_input){.config = config,
 	    .users = users,
 	    .workers = (unsigned)config->settings.workers,
-	    .has_judge = has_judge};
+	    .has_external_auth = has_external_auth};
 	if (config->template) {
 		assert_int_equal(entry_parse_connstr(&template, "*",
 				     config->template->connstr, arena, &err),

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "auth/judge.h"
+#include "auth/external_auth.h"
 #include "base/buf.h"
 #include "scene.h"
 
@@ -26,7 +26,7 @@ static void need_ldap(void)
 {
 	const char *missing = getenv("SLAPD_MISSING");
 
-	if (!judge_has_ldap())
+	if (!external_auth_has_ldap())
 		missing = "built without LDAP";
 	if (!missing)
 		return;
@@ -73,7 +73,7 @@ static int check(
 	free(text);
 	if (result < 0)
 		fail_msg("%s", err->text);
-	result = judge_ldap_check(&o, user, password, NULL, err);
+	result = external_auth_ldap_check(&o, user, password, NULL, err);
 	ldap_options_done(&o);
 	return result;
 }
@@ -252,7 +252,7 @@ struct outcome {
 	char text[200];
 };
 
-static void note_outcome(struct judge *login)
+static void note_outcome(struct external_auth *login)
 {
 	struct outcome *outcome = login->owner;
 
@@ -261,12 +261,12 @@ static void note_outcome(struct judge *login)
 	snprintf(outcome->text, sizeof(outcome->text), "%.190s", login->err.text);
 }
 
-static struct judge *submit(struct workers *e, const char *options,
+static struct external_auth *submit(struct workers *e, const char *options,
     const char *password, struct outcome *outcome)
 {
 	char *text = fill_in(options);
-	struct judge *login =
-	    judge_new_ldap("ann", password, text, note_outcome, outcome);
+	struct external_auth *login =
+	    external_auth_new_ldap("ann", password, text, note_outcome, outcome);
 
 	free(text);
 	assert_int_equal(workers_submit(e, &login->job, NULL), 0);
@@ -343,7 +343,7 @@ static void test_silent_directory(void **state)
 	for (size_t i = 0; i < 3; i++) {
 		struct workers *e = workers_new(1, 1, NULL, NULL);
 		struct outcome outcome = {0};
-		struct judge *login;
+		struct external_auth *login;
 		double start;
 
 		assert_int_equal(kill(slapd, SIGSTOP), 0);
@@ -366,9 +366,9 @@ static void test_without_ldap(void **state)
 	struct err err;
 
 	(void)state;
-	if (judge_has_ldap())
+	if (external_auth_has_ldap())
 		return;
-	assert_int_equal(judge_ldap_check(&o, "ann", "x", NULL, &err), -1);
+	assert_int_equal(external_auth_ldap_check(&o, "ann", "x", NULL, &err), -1);
 	assert_string_equal(err.text, "ldap is not supported by this build");
 }
 

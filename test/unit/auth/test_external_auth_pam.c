@@ -8,14 +8,14 @@
 
 #include <cmocka.h>
 
-#include "auth/judge.h"
+#include "auth/external_auth.h"
 #include "scene.h"
 
 static void need_pam(void)
 {
 	const char *missing = getenv("PAM_MISSING");
 
-	if (!judge_has_pam())
+	if (!external_auth_has_pam())
 		missing = "built without PAM";
 	if (!missing)
 		return;
@@ -27,7 +27,7 @@ static void expect(
     const char *user, const char *password, const char *host, const char *why)
 {
 	struct err err = {{0}, {0}};
-	int result = judge_pam_check(user, password, host, &err);
+	int result = external_auth_pam_check(user, password, host, &err);
 
 	if (result != (why ? -1 : 0))
 		fail_msg("%s: %d, %s", user, result, err.text);
@@ -36,7 +36,7 @@ static void expect(
 	assert_null(strstr(err.text, "pamsecret"));
 }
 
-static void test_judgement(void **state)
+static void test_external_authment(void **state)
 {
 	static const char *const rejected = "pam_authenticate() failed: ";
 	static const char *const no_account = "pam_acct_mgmt() failed: ";
@@ -60,7 +60,7 @@ struct outcome {
 	char text[200];
 };
 
-static void note_outcome(struct judge *login)
+static void note_outcome(struct external_auth *login)
 {
 	struct outcome *outcome = login->owner;
 
@@ -82,9 +82,9 @@ static void test_side_by_side(void **state)
 	e = workers_new(4, LOGINS, NULL, NULL);
 	watch.fd = workers_fd(e);
 	for (int i = 0; i < LOGINS; i++) {
-		struct judge *login =
-		    judge_new_pam("pam_ann", i % 2 ? "ann pamsecret 6b3" : "wrong",
-			"127.0.0.1", note_outcome, &outcomes[i]);
+		struct external_auth *login = external_auth_new_pam("pam_ann",
+		    i % 2 ? "ann pamsecret 6b3" : "wrong", "127.0.0.1", note_outcome,
+		    &outcomes[i]);
 		assert_int_equal(workers_submit(e, &login->job, NULL), 0);
 	}
 	while (count < LOGINS) {
@@ -105,7 +105,7 @@ static void test_side_by_side(void **state)
 static void test_without_pam(void **state)
 {
 	(void)state;
-	if (judge_has_pam())
+	if (external_auth_has_pam())
 		return;
 	expect("pam_ann", "ann pamsecret 6b3", "unix",
 	    "pam is not supported by this build");
@@ -114,7 +114,7 @@ static void test_without_pam(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_judgement),
+	    cmocka_unit_test(test_external_authment),
 	    cmocka_unit_test(test_side_by_side),
 	    cmocka_unit_test(test_without_pam),
 	};

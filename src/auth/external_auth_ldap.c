@@ -3,7 +3,7 @@
  * user's entry and a bind as that entry.  It runs synchronously on the calling thread,
  * with its own connection.  A build without LDAP refuses every login.
  */
-#include "auth/judge.h"
+#include "auth/external_auth.h"
 #include "config.h"
 
 #ifdef HAVE_LDAP
@@ -34,7 +34,7 @@ struct talk {
 	struct err *err;
 };
 
-bool judge_has_ldap(void)
+bool external_auth_has_ldap(void)
 {
 	return true;
 }
@@ -412,7 +412,7 @@ static void prepare_library(void)
 	ldap_get_option(NULL, LDAP_OPT_PROTOCOL_VERSION, &version);
 }
 
-int judge_ldap_check(const struct ldap_options *options, const char *user,
+int external_auth_ldap_check(const struct ldap_options *options, const char *user,
     const char *password, const struct workers_job *job, struct err *err)
 {
 	struct talk t = {.options = options, .job = job, .err = err};
@@ -434,12 +434,12 @@ int judge_ldap_check(const struct ldap_options *options, const char *user,
 
 #else
 
-bool judge_has_ldap(void)
+bool external_auth_has_ldap(void)
 {
 	return false;
 }
 
-int judge_ldap_check(const struct ldap_options *options, const char *user,
+int external_auth_ldap_check(const struct ldap_options *options, const char *user,
     const char *password, const struct workers_job *job, struct err *err)
 {
 	(void)options;

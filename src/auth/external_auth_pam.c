@@ -2,7 +2,7 @@
  * Lets PAM check a password in one conversation, on the calling thread, with a handle
  * of its own.  A build without PAM refuses every login.
  */
-#include "auth/judge.h"
+#include "auth/external_auth.h"
 #include "config.h"
 
 #ifdef HAVE_PAM
@@ -14,7 +14,7 @@
 
 #	define SERVICE "pgbouncer"
 
-bool judge_has_pam(void)
+bool external_auth_has_pam(void)
 {
 	return true;
 }
@@ -85,7 +85,7 @@ static int ask_pam(pam_handle_t *handle, const char *host, int *code, struct err
 	return 0;
 }
 
-int judge_pam_check(
+int external_auth_pam_check(
     const char *user, const char *password, const char *host, struct err *err)
 {
 	const struct pam_conv conversation = {
@@ -103,12 +103,12 @@ int judge_pam_check(
 
 #else
 
-bool judge_has_pam(void)
+bool external_auth_has_pam(void)
 {
 	return false;
 }
 
-int judge_pam_check(
+int external_auth_pam_check(
     const char *user, const char *password, const char *host, struct err *err)
 {
 	(void)user;

@@ -1,46 +1,47 @@
 /*
- * A login that LDAP or PAM decides, as a job.  judge_ldap.c and judge_pam.c ask them.
+ * A login that LDAP or PAM decides, as a job.  external_auth_ldap.c and
+ * external_auth_pam.c ask them.
  */
-#include "auth/judge.h"
+#include "auth/external_auth.h"
 
 #include <string.h>
 
 #include "base/mem.h"
 
-static struct judge *login_of(struct workers_job *job)
+static struct external_auth *login_of(struct workers_job *job)
 {
-	return container_of(job, struct judge, job);
+	return container_of(job, struct external_auth, job);
 }
 
 static void pam_run(struct workers_job *job)
 {
-	struct judge *login = login_of(job);
+	struct external_auth *login = login_of(job);
 
-	login->result =
-	    judge_pam_check(login->user, login->password, login->host, &login->err);
+	login->result = external_auth_pam_check(
+	    login->user, login->password, login->host, &login->err);
 }
 
 static void ldap_run(struct workers_job *job)
 {
-	struct judge *login = login_of(job);
+	struct external_auth *login = login_of(job);
 	struct ldap_options options;
 
 	if (ldap_options_parse(&options, login->options, &login->err) < 0)
 		return;
-	login->result =
-	    judge_ldap_check(&options, login->user, login->password, job, &login->err);
+	login->result = external_auth_ldap_check(
+	    &options, login->user, login->password, job, &login->err);
 	ldap_options_done(&options);
 }
 
 static void login_done(struct workers_job *job)
 {
-	struct judge *login = login_of(job);
+	struct external_auth *login = login_of(job);
 	login->done(login);
 }
 
 static void login_end(struct workers_job *job)
 {
-	judge_discard(login_of(job));
+	external_auth_discard(login_of(job));
 }
 
 /* Copies a text whose length a peer has chosen; NULL stays NULL. */
@@ -58,9 +59,9 @@ static int copy_text(char **copy, const char *text)
 }
 
 /* Makes a job with the run() and owner of `from` and copies of its strings. */
-static struct judge *login_new(const struct judge *from)
+static struct external_auth *login_new(const struct external_auth *from)
 {
-	struct judge *login = mem_zero(sizeof(*login));
+	struct external_auth *login = mem_zero(sizeof(*login));
 
 	login->job = (struct workers_job){
 	    .kind = WORKERS_ASK,
@@ -75,16 +76,16 @@ static struct judge *login_new(const struct judge *from)
 	    copy_text(&login->password, from->password) < 0 ||
 	    copy_text(&login->host, from->host) < 0 ||
 	    copy_text(&login->options, from->options) < 0) {
-		judge_discard(login);
+		external_auth_discard(login);
 		return NULL;
 	}
 	return login;
 }
 
-struct judge *judge_new_pam(const char *user, const char *password, const char *host,
-    void (*done)(struct judge *login), void *owner)
+struct external_auth *external_auth_new_pam(const char *user, const char *password,
+    const char *host, void (*done)(struct external_auth *login), void *owner)
 {
-	return login_new(&(struct judge){
+	return login_new(&(struct external_auth){
 	    .job.run = pam_run,
 	    .user = (char *)user,
 	    .password = (char *)password,
@@ -94,10 +95,10 @@ struct judge *judge_new_pam(const char *user, const char *password, const char *
 	});
 }
 
-struct judge *judge_new_ldap(const char *user, const char *password,
-    const char *options, void (*done)(struct judge *login), void *owner)
+struct external_auth *external_auth_new_ldap(const char *user, const char *password,
+    const char *options, void (*done)(struct external_auth *login), void *owner)
 {
-	return login_new(&(struct judge){
+	return login_new(&(struct external_auth){
 	    .job.run = ldap_run,
 	    .user = (char *)user,
 	    .password = (char *)password,
@@ -107,7 +108,7 @@ struct judge *judge_new_ldap(const char *user, const char *password,
 	});
 }
 
-void judge_discard(struct judge *login)
+void external_auth_discard(struct external_auth *login)
 {
 	mem_free_secret(login->user);
 	mem_free_secret(login->password);

@@ -1,9 +1,9 @@
 /*
- * Logins whose password an LDAP directory or PAM checks (the "judge").  Both are
+ * Logins whose password an LDAP directory or PAM checks.  Both are
  * synchronous and slow, so a job asks them on a helper thread.
  */
-#ifndef AUTH_JUDGE_H
-#define AUTH_JUDGE_H
+#ifndef AUTH_EXTERNAL_AUTH_H
+#define AUTH_EXTERNAL_AUTH_H
 
 #include <stdbool.h>
 
@@ -12,8 +12,8 @@
 #include "base/err.h"
 
 /* Whether the program was built with PAM, and with LDAP. */
-bool judge_has_pam(void);
-bool judge_has_ldap(void);
+bool external_auth_has_pam(void);
+bool external_auth_has_ldap(void);
 
 /*
  * Asks the PAM service `pgbouncer` for authentication and account management.  host is
@@ -21,7 +21,7 @@ bool judge_has_ldap(void);
  * otherwise, or when the program was built without PAM, -1 and err, which is for the
  * log only.
  */
-int judge_pam_check(
+int external_auth_pam_check(
     const char *user, const char *password, const char *host, struct err *err);
 
 /*
@@ -31,11 +31,11 @@ int judge_pam_check(
  * password.  An empty password is refused, because directories would accept it as an
  * anonymous login.
  */
-int judge_ldap_check(const struct ldap_options *options, const char *user,
+int external_auth_ldap_check(const struct ldap_options *options, const char *user,
     const char *password, const struct workers_job *job, struct err *err);
 
 /* The job.  done() gets this struct. */
-struct judge {
+struct external_auth {
 	struct workers_job job;
 	/* owned copies */
 	char *user, *password;
@@ -45,16 +45,16 @@ struct judge {
 	int result;
 	struct err err;
 	/* borrowed */
-	void (*done)(struct judge *login);
+	void (*done)(struct external_auth *login);
 	void *owner;
 };
 
 /* Make a job with copies of everything.  NULL: no memory.  The caller submits
- * `&login->job`, or ends it with judge_discard if that fails. */
-struct judge *judge_new_pam(const char *user, const char *password, const char *host,
-    void (*done)(struct judge *login), void *owner);
-struct judge *judge_new_ldap(const char *user, const char *password,
-    const char *options, void (*done)(struct judge *login), void *owner);
-void judge_discard(struct judge *login);
+ * `&login->job`, or ends it with external_auth_discard if that fails. */
+struct external_auth *external_auth_new_pam(const char *user, const char *password,
+    const char *host, void (*done)(struct external_auth *login), void *owner);
+struct external_auth *external_auth_new_ldap(const char *user, const char *password,
+    const char *options, void (*done)(struct external_auth *login), void *owner);
+void external_auth_discard(struct external_auth *login);
 
 #endif
