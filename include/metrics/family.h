@@ -1,6 +1,6 @@
 /*
- * The table of metrics.def as data.  A sheet holds the rows of one view; a family is a
- * metric that is made of one of its columns.
+ * The table of metrics.def as data.  Samples are the rows of one view; a family is
+ * a metric that is made of one of its columns.
  */
 #ifndef METRICS_FAMILY_H
 #define METRICS_FAMILY_H
@@ -11,16 +11,16 @@
 
 #include "metrics/metrics.def"
 
-enum sheet_id {
-#define SHEET(id, ...) SHEET_##id,
-	METRIC_SHEETS(SHEET)
-#undef SHEET
-	    SHEET_COUNT
+enum samples_id {
+#define SAMPLES(id, ...) SAMPLES_##id,
+	METRIC_SHEETS(SAMPLES)
+#undef SAMPLES
+	    SAMPLES_COUNT
 };
 
 enum { LABELS_MOST = 6 };
 
-struct sheet_kind {
+struct samples_kind {
 	const char *view;
 	unsigned key_count; /* the first so many labels identify a row; 0: see KEYS in
 			       metrics.def */
@@ -30,7 +30,7 @@ struct sheet_kind {
 enum family_type { FAMILY_GAUGE, FAMILY_COUNTER, FAMILY_INFO, FAMILY_COUNT };
 
 struct family {
-	enum sheet_id sheet;
+	enum samples_id samples;
 	enum family_type type;
 	const char *unit;  /* NULL: none */
 	const char *name;  /* the name of its samples */
@@ -39,13 +39,13 @@ struct family {
 	const char *help;
 };
 
-const struct sheet_kind *family_sheet(enum sheet_id id);
+const struct samples_kind *family_samples(enum samples_id id);
 /* The i-th family; NULL past the end. */
 const struct family *family_at(size_t i);
 size_t family_count(void);
 /* How many labels the samples of the family have. */
 unsigned family_label_count(const struct family *family);
-/* Is the value of the family the number of rows of its sheet? */
+/* Is the value of the family the number of rows of its samples? */
 bool family_is_row_count(const struct family *family);
 
 #endif

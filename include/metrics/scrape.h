@@ -1,6 +1,6 @@
 /*
- * A scrape answers one HTTP request with one harvest.  Several scrapes can be under way
- * at a time; one of them gathers.
+ * A scrape answers one HTTP request with one collection.  Several scrapes can be under
+ * way at a time; one of them gathers.
  */
 #ifndef METRICS_SCRAPE_H
 #define METRICS_SCRAPE_H

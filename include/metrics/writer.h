@@ -1,5 +1,5 @@
 /*
- * Writes a harvest in parts, in one of two formats: Prometheus text (0.0.4) or
+ * Writes a collection in parts, in one of two formats: Prometheus text (0.0.4) or
  * OpenMetrics (1.0).
  */
 #ifndef METRICS_WRITER_H
@@ -9,41 +9,42 @@
 #include <stddef.h>
 
 #include "base/buf.h"
+#include "metrics/collection.h"
 #include "metrics/format.h"
-#include "metrics/harvest.h"
 
 /* The family that is being written, whichever table of metrics.def it is from. */
 struct served {
 	const char *name, *help, *unit; /* unit NULL: none */
 	bool is_counter, is_histogram;
-	const struct fact *fact;         /* or NULL */
-	const struct family *family;     /* or NULL */
-	const struct duration *duration; /* or NULL */
-	const struct sheet *sheet;       /* of the family; NULL: none */
+	const struct process_sample *process; /* or NULL */
+	const struct family *family;          /* or NULL */
+	const struct duration *duration;      /* or NULL */
+	const struct samples *samples;        /* of the family; NULL: none */
 };
 
 /* One sample of the family. */
 struct sample {
 	const char *labels[LABELS_MOST], *values[LABELS_MOST];
 	unsigned label_count;
-	const char *fixed_labels;          /* of a fact: as they are written */
-	long long whole, micros;           /* the value is whole + micros / 1,000,000 */
+	const char *fixed_labels; /* of a sample of the process: as they are written */
+	long long whole, micros;  /* the value is whole + micros / 1,000,000 */
 	const struct histogram *histogram; /* of a duration; NULL: none */
 };
 
 struct writer {
 	/* borrowed */
-	const struct harvest *harvest;
+	const struct collection *collection;
 	enum format format;
 	size_t at;  /* index of the family, counted through all tables */
 	bool other; /* the family is being served under its second name */
 	struct served served;
 	enum { WRITER_HEAD, WRITER_SAMPLES, WRITER_OVER } state;
 	struct node *row; /* the next one; NULL: none */
-	bool has_fact;    /* a sample that comes from no row is still to be written */
+	bool has_single;  /* a sample that comes from no row is still to be written */
 };
 
-void writer_init(struct writer *w, const struct harvest *harvest, enum format format);
+void writer_init(
+    struct writer *w, const struct collection *collection, enum format format);
 /* Appends another part to out.  Returns false at the end. */
 bool writer_part(struct writer *w, struct buf *out);
 

@@ -80,10 +80,10 @@ int docs_metrics(FILE *out, const char *as)
 	    out);
 #define GAUGE   "gauge"
 #define COUNTER "counter"
-#define FACT(id, type, unit, name, labels, help) \
+#define OF_PROCESS(id, type, unit, name, labels, help) \
 	fprintf(out, "| `%s` | %s | %s | | %s |\n", name, type, labels, help);
-	METRIC_FACTS(FACT)
-#undef FACT
+	METRIC_OF_PROCESS(OF_PROCESS)
+#undef OF_PROCESS
 #undef GAUGE
 #undef COUNTER
 	for (size_t i = 0; (f = family_at(i)); i++) {
@@ -94,9 +94,9 @@ int docs_metrics(FILE *out, const char *as)
 		    out, " | %s | ", f->type == FAMILY_COUNTER ? "counter" : "gauge");
 		for (unsigned n = 0; n < family_label_count(f); n++)
 			fprintf(out, "%s%s", n ? ", " : "",
-			    family_sheet(f->sheet)->labels[n]);
+			    family_samples(f->samples)->labels[n]);
 		fputs(" | ", out);
-		fprintf(out, "SHOW %s", family_sheet(f->sheet)->view);
+		fprintf(out, "SHOW %s", family_samples(f->samples)->view);
 		if (*f->column)
 			fprintf(out, " `%s`", f->column);
 		if (*f->micros)

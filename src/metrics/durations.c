@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "metrics/sheet.h"
+#include "metrics/samples.h"
 #include "pool/pool.h"
 #include "views/views.h"
 
@@ -72,9 +72,9 @@ static void take_pool(
 	struct buf key;
 
 	buf_init(&key, 0);
-	sheet_take_label(label, pool->database->name);
+	samples_take_label(label, pool->database->name);
 	buf_put_str(&key, label);
-	sheet_take_label(label, pool->user->name);
+	samples_take_label(label, pool->user->name);
 	buf_put_str(&key, label);
 	row = map_get(d->by_key, key.bytes, key.len);
 	if (!row) {

@@ -5,18 +5,18 @@
 
 #include <string.h>
 
-#define BY(n)                      n
-#define KEYS                       0
-#define SHEET(id, view, keys, ...) [SHEET_##id] = {#view, keys, {__VA_ARGS__}},
-static const struct sheet_kind sheets[] = {METRIC_SHEETS(SHEET)};
+#define BY(n)                        n
+#define KEYS                         0
+#define SAMPLES(id, view, keys, ...) [SAMPLES_##id] = {#view, keys, {__VA_ARGS__}},
+static const struct samples_kind samples[] = {METRIC_SHEETS(SAMPLES)};
 
-#define METRIC(sheet, type, unit, name, other, column, micros, help) \
-	{SHEET_##sheet, FAMILY_##type, unit, name, other, column, micros, help},
+#define METRIC(samples, type, unit, name, other, column, micros, help) \
+	{SAMPLES_##samples, FAMILY_##type, unit, name, other, column, micros, help},
 static const struct family families[] = {METRICS(METRIC)};
 
-const struct sheet_kind *family_sheet(enum sheet_id id)
+const struct samples_kind *family_samples(enum samples_id id)
 {
-	return &sheets[id];
+	return &samples[id];
 }
 
 const struct family *family_at(size_t i)
@@ -38,12 +38,12 @@ bool family_is_row_count(const struct family *f)
  * change, and each change would begin new series of all its numbers. */
 unsigned family_label_count(const struct family *family)
 {
-	const struct sheet_kind *kind = &sheets[family->sheet];
+	const struct samples_kind *kind = &samples[family->samples];
 	unsigned count = 0;
 
 	if (kind->key_count == 0 || family_is_row_count(family))
 		return 0;
-	if (family->sheet == SHEET_HOSTS && family->type != FAMILY_INFO)
+	if (family->samples == SAMPLES_HOSTS && family->type != FAMILY_INFO)
 		return kind->key_count;
 	while (kind->labels[count])
 		count++;

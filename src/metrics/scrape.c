@@ -16,15 +16,15 @@ struct scrapes {
 	uint64_t began_us;
 	struct list all;          /* struct scrape by .node, the oldest first */
 	struct scrape *gathering; /* NULL: none */
-	struct list dropped;      /* struct harvest by .node: being freed */
+	struct list dropped;      /* struct collection by .node: being freed */
 	struct later dropping;
 };
 
 struct scrape {
 	struct node node;
 	struct scrapes *scrapes;
-	struct http_request *request; /* owned by http */
-	struct harvest *harvest;      /* NULL: it waits until others have gathered */
+	struct http_request *request;  /* owned by http */
+	struct collection *collection; /* NULL: it waits until others have gathered */
 	struct writer writer;
 	enum format format;
 	bool is_writing;
@@ -34,7 +34,7 @@ struct scrape {
 	struct later turn;
 };
 
-/* ---- the end of harvests ---- */
+/* ---- the end of collections ---- */
 
 static void drop_turn(struct later *l);
 
@@ -49,10 +49,10 @@ static void drop_turn_over(struct later *l)
 static void drop_turn(struct later *l)
 {
 	struct scrapes *s = container_of(l, struct scrapes, dropping);
-	struct harvest *h =
-	    container_of(list_pop_front(&s->dropped), struct harvest, node);
+	struct collection *h =
+	    container_of(list_pop_front(&s->dropped), struct collection, node);
 
-	if (harvest_drop_part(&h))
+	if (collection_drop_part(&h))
 		list_push_front(&s->dropped, &h->node);
 	if (list_is_empty(&s->dropped))
 		return;
@@ -60,10 +60,10 @@ static void drop_turn(struct later *l)
 	loop_at_turn_end(s->site->loop, l);
 }
 
-/* The harvest may be large, so it is freed in parts. */
-static void drop_harvest(struct scrapes *s, struct harvest *h)
+/* The collection may be large, so it is freed in parts. */
+static void drop_harvest(struct scrapes *s, struct collection *h)
 {
-	if (!harvest_drop_part(&h))
+	if (!collection_drop_part(&h))
 		return;
 	list_push_back(&s->dropped, &h->node);
 	if (node_is_linked(&s->dropping.node))
@@ -91,8 +91,8 @@ void scrapes_free(struct scrapes **scrapes)
 	struct node *n;
 
 	while ((n = list_pop_front(&(*scrapes)->dropped))) {
-		struct harvest *h = container_of(n, struct harvest, node);
-		harvest_free(&h);
+		struct collection *h = container_of(n, struct collection, node);
+		collection_free(&h);
 	}
 	later_cancel((*scrapes)->site->loop, &(*scrapes)->dropping);
 	mem_free(*scrapes);
@@ -140,7 +140,7 @@ static void gathered(void *ctx)
 
 	s->scrapes->gathering = NULL;
 	s->is_writing = true;
-	writer_init(&s->writer, s->harvest, s->format);
+	writer_init(&s->writer, s->collection, s->format);
 	http_begin(s->request, format_type(s->format));
 	loop_later(s->scrapes->site->loop, &s->turn);
 	gather_next(s->scrapes);
@@ -153,10 +153,11 @@ static void gather_next(struct scrapes *scrapes)
 	if (scrapes->gathering)
 		return;
 	list_for (s, &scrapes->all, node) {
-		if (s->harvest)
+		if (s->collection)
 			continue;
 		scrapes->gathering = s;
-		s->harvest = harvest_new(scrapes->site, scrapes->began_us, gathered, s);
+		s->collection =
+		    collection_new(scrapes->site, scrapes->began_us, gathered, s);
 		return;
 	}
 }
@@ -171,8 +172,8 @@ static void scrape_free(struct scrape *s)
 	list_remove(&scrapes->all, &s->node);
 	if (scrapes->gathering == s)
 		scrapes->gathering = NULL;
-	if (s->harvest)
-		drop_harvest(scrapes, s->harvest);
+	if (s->collection)
+		drop_harvest(scrapes, s->collection);
 	mem_free(s);
 	gather_next(scrapes);
 }

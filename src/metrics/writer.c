@@ -11,24 +11,25 @@
 /* A part ends after so many samples, or when it has this many bytes. */
 enum { SAMPLES_PER_PART = 200, BYTES_PER_PART = 32 * 1024 };
 
-#define GAUGE                                    false
-#define COUNTER                                  true
-#define FACT(id, type, unit, name, labels, help) {name, help, unit, .is_counter = type},
-static const struct served facts[] = {METRIC_FACTS(FACT)};
+#define GAUGE   false
+#define COUNTER true
+#define OF_PROCESS(id, type, unit, name, labels, help) \
+	{name, help, unit, .is_counter = type},
+static const struct served process[] = {METRIC_OF_PROCESS(OF_PROCESS)};
 
 /* ---- which family ---- */
 
 static bool find_served(struct writer *w)
 {
-	const struct harvest *h = w->harvest;
+	const struct collection *h = w->collection;
 	size_t i = w->at;
 
-	if (i < FACT_COUNT) {
-		w->served = facts[i];
-		w->served.fact = &h->facts[i];
+	if (i < PROCESS_SAMPLE_COUNT) {
+		w->served = process[i];
+		w->served.process = &h->process[i];
 		return true;
 	}
-	const struct family *f = family_at(i - FACT_COUNT);
+	const struct family *f = family_at(i - PROCESS_SAMPLE_COUNT);
 	if (f) {
 		w->served = (struct served){
 		    .name = w->other ? f->other : f->name,
@@ -36,11 +37,12 @@ static bool find_served(struct writer *w)
 		    .unit = f->unit,
 		    .is_counter = f->type == FAMILY_COUNTER,
 		    .family = f,
-		    .sheet = h->sheets[f->sheet],
+		    .samples = h->samples[f->samples],
 		};
 		return true;
 	}
-	const struct duration *d = duration_at(i - FACT_COUNT - family_count());
+	const struct duration *d =
+	    duration_at(i - PROCESS_SAMPLE_COUNT - family_count());
 	if (!d)
 		return false;
 	w->served = (struct served){
@@ -58,16 +60,16 @@ static bool find_served(struct writer *w)
 static const struct list *rows_of(const struct writer *w)
 {
 	if (w->served.duration)
-		return durations_rows(w->harvest->durations);
-	return sheet_rows(w->served.sheet);
+		return durations_rows(w->collection->durations);
+	return samples_rows(w->served.samples);
 }
 
 static void take_numbers(
-    struct sample *s, const struct served *served, const struct sheet_row *row)
+    struct sample *s, const struct served *served, const struct samples_row *row)
 {
 	const struct family *f = served->family;
-	int whole = sheet_slot(served->sheet, f->column);
-	int micros = sheet_slot(served->sheet, f->micros);
+	int whole = samples_slot(served->samples, f->column);
+	int micros = samples_slot(served->samples, f->micros);
 
 	if (f->type == FAMILY_INFO)
 		s->whole = 1;
@@ -84,19 +86,19 @@ static bool take_single(const struct writer *w, struct sample *s)
 {
 	const struct served *served = &w->served;
 	const struct family *f = served->family;
-	const struct sheet_row *row;
+	const struct samples_row *row;
 
-	if (served->fact) {
-		s->whole = served->fact->whole;
-		s->micros = served->fact->micros;
-		s->fixed_labels = served->fact->labels;
+	if (served->process) {
+		s->whole = served->process->whole;
+		s->micros = served->process->micros;
+		s->fixed_labels = served->process->labels;
 		return true;
 	}
 	if (family_is_row_count(f)) {
-		s->whole = (long long)sheet_rows(served->sheet)->count;
+		s->whole = (long long)samples_rows(served->samples)->count;
 		return true;
 	}
-	row = sheet_find(served->sheet, *f->column ? f->column : f->micros);
+	row = samples_find(served->samples, *f->column ? f->column : f->micros);
 	if (row)
 		take_numbers(s, served, row);
 	return row;
@@ -105,13 +107,14 @@ static bool take_single(const struct writer *w, struct sample *s)
 static bool take_row(const struct writer *w, const struct node *node, struct sample *s)
 {
 	if (w->served.family) {
-		const struct sheet_row *row =
-		    container_of(node, struct sheet_row, node);
-		const struct sheet_kind *kind = family_sheet(w->served.family->sheet);
+		const struct samples_row *row =
+		    container_of(node, struct samples_row, node);
+		const struct samples_kind *kind =
+		    family_samples(w->served.family->samples);
 		s->label_count = family_label_count(w->served.family);
 		for (unsigned i = 0; i < s->label_count; i++) {
 			s->labels[i] = kind->labels[i];
-			s->values[i] = sheet_label(row, i);
+			s->values[i] = samples_label(row, i);
 		}
 		take_numbers(s, &w->served, row);
 		/* the row of "other" is served only if clients were counted in it */
@@ -132,8 +135,8 @@ static bool next_sample(struct writer *w, struct sample *s)
 {
 	for (;;) {
 		memset(s, 0, sizeof(*s));
-		if (w->has_fact) {
-			w->has_fact = false;
+		if (w->has_single) {
+			w->has_single = false;
 			if (take_single(w, s))
 				return true;
 			continue;
@@ -159,10 +162,10 @@ static void put_head(struct writer *w, struct buf *out)
 	}
 	const struct family *f = w->served.family;
 	bool is_one =
-	    !f || family_sheet(f->sheet)->key_count == 0 || family_is_row_count(f);
+	    !f || family_samples(f->samples)->key_count == 0 || family_is_row_count(f);
 
-	w->has_fact = is_one && !w->served.duration;
-	w->row = w->has_fact ? NULL : list_first(rows_of(w));
+	w->has_single = is_one && !w->served.duration;
+	w->row = w->has_single ? NULL : list_first(rows_of(w));
 	w->state = WRITER_SAMPLES;
 	text_put_head(out, &w->served, w->format == FORMAT_OPENMETRICS);
 }
@@ -182,10 +185,11 @@ static void put_sample(struct writer *w, struct buf *out)
 	}
 }
 
-void writer_init(struct writer *w, const struct harvest *harvest, enum format format)
+void writer_init(
+    struct writer *w, const struct collection *collection, enum format format)
 {
 	memset(w, 0, sizeof(*w));
-	w->harvest = harvest;
+	w->collection = collection;
 	w->format = format;
 	w->state = WRITER_HEAD;
 }

@@ -13,57 +13,57 @@
 #include "metrics/writer.h"
 #include "views/show.h"
 
-static void put_pool(struct sheet *s, const char *user, int active, int wait_us)
+static void put_pool(struct samples *s, const char *user, int active, int wait_us)
 {
 	const struct view *view = view_find("POOLS");
 
-	sheet_sink.text(s, "db");
-	sheet_sink.text(s, user);
+	samples_sink.text(s, "db");
+	samples_sink.text(s, user);
 	for (size_t i = 2; i < view->column_count; i++) {
 		const char *name = view->columns[i].name;
 		if (strcmp(name, "pool_mode") == 0 ||
 		    strcmp(name, "load_balance_hosts") == 0)
-			sheet_sink.text(s, NULL);
+			samples_sink.text(s, NULL);
 		else if (strcmp(name, "maxwait") == 0)
-			sheet_sink.number(s, wait_us / 1000000);
+			samples_sink.number(s, wait_us / 1000000);
 		else if (strcmp(name, "maxwait_us") == 0)
-			sheet_sink.number(s, wait_us % 1000000);
+			samples_sink.number(s, wait_us % 1000000);
 		else
-			sheet_sink.number(s, strcmp(name, "cl_active") ? 0 : active);
+			samples_sink.number(s, strcmp(name, "cl_active") ? 0 : active);
 	}
-	sheet_sink.end(s);
+	samples_sink.end(s);
 }
 
-static void put_client(struct sheet *s, const char *application_name)
+static void put_client(struct samples *s, const char *application_name)
 {
 	const struct view *view = view_find("CLIENTS");
 
 	for (size_t i = 0; i < view->column_count; i++)
-		sheet_sink.text(s, strcmp(view->columns[i].name, "application_name")
-				       ? "x"
-				       : application_name);
-	sheet_sink.end(s);
+		samples_sink.text(s, strcmp(view->columns[i].name, "application_name")
+					 ? "x"
+					 : application_name);
+	samples_sink.end(s);
 }
 
-/* A harvest of these two sheets, the others empty. */
-static void harvest_init(struct harvest *h, size_t most)
+/* A collection of these two samples, the others empty. */
+static void harvest_init(struct collection *h, size_t most)
 {
 	memset(h, 0, sizeof(*h));
-	for (int i = 0; i < SHEET_COUNT; i++)
-		h->sheets[i] = sheet_new((enum sheet_id)i, most);
+	for (int i = 0; i < SAMPLES_COUNT; i++)
+		h->samples[i] = samples_new((enum samples_id)i, most);
 	h->durations = durations_new();
 }
 
-static void harvest_done(struct harvest *h)
+static void harvest_done(struct collection *h)
 {
-	for (int i = 0; i < SHEET_COUNT; i++)
-		sheet_free(&h->sheets[i]);
+	for (int i = 0; i < SAMPLES_COUNT; i++)
+		samples_free(&h->samples[i]);
 	durations_free(&h->durations);
 }
 
 /* All of it; the buffer is the caller's. */
 static const char *write_all(
-    const struct harvest *h, enum format format, struct buf *out)
+    const struct collection *h, enum format format, struct buf *out)
 {
 	struct writer w;
 
@@ -84,14 +84,14 @@ static const char *write_all(
 
 static void test_sites_become_one(void **state)
 {
-	struct harvest h;
+	struct collection h;
 	struct buf out;
 
 	(void)state;
 	harvest_init(&h, 100);
-	put_pool(h.sheets[SHEET_POOLS], "u", 2, 3000007);
-	put_pool(h.sheets[SHEET_POOLS], "v", 1, 0);
-	put_pool(h.sheets[SHEET_POOLS], "u", 3, 2999999);
+	put_pool(h.samples[SAMPLES_POOLS], "u", 2, 3000007);
+	put_pool(h.samples[SAMPLES_POOLS], "v", 1, 0);
+	put_pool(h.samples[SAMPLES_POOLS], "u", 3, 2999999);
 	const char *text = write_all(&h, FORMAT_TEXT, &out);
 	assert_has(text, "pgbouncer_pools 2\n");
 	assert_has(text, "pgbouncer_pools_client_active_connections{database=\"db\","
@@ -109,27 +109,27 @@ static void test_labels(void **state)
 	char label[LABEL_MOST + 1], text[600];
 
 	(void)state;
-	sheet_take_label(label, NULL);
+	samples_take_label(label, NULL);
 	assert_string_equal(label, "");
-	sheet_take_label(label, "a\xc3\xa4\xff\xe2\x82");
+	samples_take_label(label, "a\xc3\xa4\xff\xe2\x82");
 	assert_string_equal(label, "a\xc3\xa4\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
-	sheet_take_label(label, "\xed\xa0\x80\xc0\x80");
+	samples_take_label(label, "\xed\xa0\x80\xc0\x80");
 	assert_string_equal(label, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"
 				   "\xef\xbf\xbd\xef\xbf\xbd");
 	memset(text, 0xff, sizeof(text));
 	text[sizeof(text) - 1] = '\0';
-	sheet_take_label(label, text);
+	samples_take_label(label, text);
 	assert_int_equal(strlen(label), 255);
 }
 
 static void test_escapes(void **state)
 {
-	struct harvest h;
+	struct collection h;
 	struct buf out;
 
 	(void)state;
 	harvest_init(&h, 100);
-	put_client(h.sheets[SHEET_CLIENTS], "a\"b\\c\nd");
+	put_client(h.samples[SAMPLES_CLIENTS], "a\"b\\c\nd");
 	assert_has(
 	    write_all(&h, FORMAT_TEXT, &out), "application_name=\"a\\\"b\\\\c\\nd\"");
 	assert_lacks(buf_text(&out), "\"other\"");
@@ -139,15 +139,15 @@ static void test_escapes(void **state)
 
 static void test_others(void **state)
 {
-	struct harvest h;
+	struct collection h;
 	struct buf out;
 
 	(void)state;
 	harvest_init(&h, 2);
-	put_client(h.sheets[SHEET_CLIENTS], "a");
-	put_client(h.sheets[SHEET_CLIENTS], "b");
-	put_client(h.sheets[SHEET_CLIENTS], "c");
-	put_client(h.sheets[SHEET_CLIENTS], "a");
+	put_client(h.samples[SAMPLES_CLIENTS], "a");
+	put_client(h.samples[SAMPLES_CLIENTS], "b");
+	put_client(h.samples[SAMPLES_CLIENTS], "c");
+	put_client(h.samples[SAMPLES_CLIENTS], "a");
 	const char *text = write_all(&h, FORMAT_TEXT, &out);
 	assert_has(text, "application_name=\"a\",state=\"x\"} 2\n");
 	assert_has(text, "application_name=\"other\",state=\"x\"} 2\n");
@@ -158,7 +158,7 @@ static void test_others(void **state)
 
 static void test_openmetrics(void **state)
 {
-	struct harvest h;
+	struct collection h;
 	struct buf out;
 
 	(void)state;
@@ -214,16 +214,16 @@ static void test_classic_histogram(void **state)
 static void test_table(void **state)
 {
 	const struct family *f, *g;
-	struct sheet *sheet;
+	struct samples *samples;
 
 	(void)state;
 	for (size_t i = 0; (f = family_at(i)); i++) {
-		sheet = sheet_new(f->sheet, 1);
+		samples = samples_new(f->samples, 1);
 		if (*f->column)
-			assert_true(sheet_slot(sheet, f->column) >= 0);
+			assert_true(samples_slot(samples, f->column) >= 0);
 		if (*f->micros)
-			assert_true(sheet_slot(sheet, f->micros) >= 0);
-		sheet_free(&sheet);
+			assert_true(samples_slot(samples, f->micros) >= 0);
+		samples_free(&samples);
 		for (size_t j = 0; j < i; j++) {
 			g = family_at(j);
 			assert_string_not_equal(f->name, g->name);

@@ -1,8 +1,8 @@
 /*
- * The steps of a harvest: it goes through one view after the other, on every site that
- * has rows of it.  The views write rows, the sheets keep them.
+ * The steps of a collection: it goes through one view after the other, on every site
+ * that has rows of it.  The views write rows, the samples keep them.
  */
-#include "metrics/harvest.h"
+#include "metrics/collection.h"
 
 #include "base/mem.h"
 #include "session/crew.h"
@@ -17,38 +17,38 @@ enum {
 
 /* One step: a view, or a part of one. */
 struct job {
-	enum sheet_id sheet;
+	enum samples_id samples;
 	bool is_control; /* the view collects from all sites itself */
 	view_begin_fn *begin;
 	view_part_fn *part; /* NULL: the view is short and is written at once */
 };
 
-/* SHEET_COUNT stands for the durations. */
+/* SAMPLES_COUNT stands for the durations. */
 static const struct job jobs[] = {
-    {SHEET_LISTS, true, NULL, NULL},
-    {SHEET_CONFIG, true, NULL, NULL},
-    {SHEET_STATE, true, NULL, NULL},
-    {SHEET_CERTIFICATES, true, NULL, NULL},
-    {SHEET_WORKERS, false, NULL, NULL},
-    {SHEET_MEM, false, NULL, NULL},
-    {SHEET_ERRORS, false, NULL, NULL},
-    {SHEET_DATABASES, false, view_databases_begin, view_databases_part},
-    {SHEET_HOSTS, false, view_databases_begin, view_hosts_part},
-    {SHEET_POOLS, false, view_pools_begin, view_pools_part},
-    {SHEET_STATS, false, view_databases_begin, view_stats_totals_part},
-    {SHEET_COUNT, false, view_pools_begin, durations_part},
-    {SHEET_CLIENTS, false, view_clients_begin, view_clients_walk},
-    {SHEET_CLIENTS, false, view_pools_begin, view_cancels_walk},
+    {SAMPLES_LISTS, true, NULL, NULL},
+    {SAMPLES_CONFIG, true, NULL, NULL},
+    {SAMPLES_STATE, true, NULL, NULL},
+    {SAMPLES_CERTIFICATES, true, NULL, NULL},
+    {SAMPLES_WORKERS, false, NULL, NULL},
+    {SAMPLES_MEM, false, NULL, NULL},
+    {SAMPLES_ERRORS, false, NULL, NULL},
+    {SAMPLES_DATABASES, false, view_databases_begin, view_databases_part},
+    {SAMPLES_HOSTS, false, view_databases_begin, view_hosts_part},
+    {SAMPLES_POOLS, false, view_pools_begin, view_pools_part},
+    {SAMPLES_STATS, false, view_databases_begin, view_stats_totals_part},
+    {SAMPLES_COUNT, false, view_pools_begin, durations_part},
+    {SAMPLES_CLIENTS, false, view_clients_begin, view_clients_walk},
+    {SAMPLES_CLIENTS, false, view_pools_begin, view_cancels_walk},
 };
 enum { JOBS = sizeof(jobs) / sizeof(jobs[0]) };
 
 enum progress { NOT_BEGUN, BEGUN, DONE };
 
 struct gathering {
-	struct harvest harvest; /* first: gathering_of() finds the whole by it */
+	struct collection collection; /* first: gathering_of() finds the whole by it */
 	struct later turn;
 	struct site *site;
-	harvest_fn *ready;
+	collection_fn *ready;
 	void *ctx;
 	uint64_t began_us;
 	size_t job;
@@ -58,9 +58,9 @@ struct gathering {
 	unsigned char progress[CREW_MOST + 1];
 };
 
-static struct gathering *gathering_of(struct harvest *h)
+static struct gathering *gathering_of(struct collection *h)
 {
-	return container_of(h, struct gathering, harvest);
+	return container_of(h, struct gathering, collection);
 }
 
 /* Runs on the site's thread. */
@@ -69,8 +69,9 @@ static void do_step(struct site *site, void *ctx)
 	struct gathering *g = ctx;
 	const struct job *job = &jobs[g->job];
 	unsigned char *progress = &g->progress[site->crew ? site->crew->index : 0];
-	void *sink = job->sheet == SHEET_COUNT ? (void *)g->harvest.durations
-					       : (void *)g->harvest.sheets[job->sheet];
+	void *sink = job->samples == SAMPLES_COUNT
+			 ? (void *)g->collection.durations
+			 : (void *)g->collection.samples[job->samples];
 	struct rows rows;
 	bool has_more = false;
 
@@ -78,19 +79,19 @@ static void do_step(struct site *site, void *ctx)
 		return;
 	if (*progress == NOT_BEGUN && job->begin)
 		job->begin(site);
-	rows_init_sink(&rows, site, &sheet_sink, sink);
+	rows_init_sink(&rows, site, &samples_sink, sink);
 	if (job->part)
 		has_more = job->part(&rows, ROWS_PER_TURN);
 	else
-		view_find(family_sheet(job->sheet)->view)->walk(&rows);
+		view_find(family_samples(job->samples)->view)->walk(&rows);
 	*progress = has_more ? BEGUN : DONE;
 	g->done += !has_more;
 	g->since_us = loop_now(g->site->loop);
 }
 
-/* Unlike SHOW, a harvest does not keep servers from going to other workers meanwhile:
- * its rows are from different moments anyway, and a long scrape must not hold servers
- * back. */
+/* Unlike SHOW, a collection does not keep servers from going to other workers
+ * meanwhile: its rows are from different moments anyway, and a long scrape must not
+ * hold servers back. */
 static void do_step_everywhere(struct gathering *g)
 {
 	if (jobs[g->job].is_control)
@@ -143,7 +144,8 @@ static void take_turn(struct later *l)
 		begin_job(g);
 	}
 	if (g->job == JOBS) {
-		facts_find(g->harvest.facts, g->site, g->began_us, g->missed);
+		process_samples_find(
+		    g->collection.process, g->site, g->began_us, g->missed);
 		g->ready(g->ctx);
 		return;
 	}
@@ -151,8 +153,8 @@ static void take_turn(struct later *l)
 	loop_at_turn_end(g->site->loop, l);
 }
 
-struct harvest *harvest_new(
-    struct site *site, uint64_t began_us, harvest_fn *ready, void *ctx)
+struct collection *collection_new(
+    struct site *site, uint64_t began_us, collection_fn *ready, void *ctx)
 {
 	struct gathering *g = mem_zero(sizeof(*g));
 	size_t most = (size_t)site_settings(site)->metrics_max_client_series;
@@ -162,29 +164,29 @@ struct harvest *harvest_new(
 	g->ready = ready;
 	g->ctx = ctx;
 	g->turn.run = take_turn;
-	for (int i = 0; i < SHEET_COUNT; i++)
-		g->harvest.sheets[i] = sheet_new((enum sheet_id)i, most);
-	g->harvest.durations = durations_new();
+	for (int i = 0; i < SAMPLES_COUNT; i++)
+		g->collection.samples[i] = samples_new((enum samples_id)i, most);
+	g->collection.durations = durations_new();
 	begin_job(g);
 	loop_later(site->loop, &g->turn);
-	return &g->harvest;
+	return &g->collection;
 }
 
-bool harvest_drop_part(struct harvest **hp)
+bool collection_drop_part(struct collection **hp)
 {
-	struct harvest *h = *hp;
+	struct collection *h = *hp;
 
 	later_cancel(gathering_of(h)->site->loop, &gathering_of(h)->turn);
-	for (int i = 0; i < SHEET_COUNT; i++)
-		if (sheet_drop_rows(h->sheets[i], DROPS_PER_TURN))
+	for (int i = 0; i < SAMPLES_COUNT; i++)
+		if (samples_drop_rows(h->samples[i], DROPS_PER_TURN))
 			return true;
 	if (durations_drop_rows(h->durations, DROPS_PER_TURN))
 		return true;
-	harvest_free(hp);
+	collection_free(hp);
 	return false;
 }
 
-void harvest_free(struct harvest **hp)
+void collection_free(struct collection **hp)
 {
 	struct gathering *g;
 
@@ -192,9 +194,9 @@ void harvest_free(struct harvest **hp)
 		return;
 	g = gathering_of(*hp);
 	later_cancel(g->site->loop, &g->turn);
-	for (int i = 0; i < SHEET_COUNT; i++)
-		sheet_free(&g->harvest.sheets[i]);
-	durations_free(&g->harvest.durations);
+	for (int i = 0; i < SAMPLES_COUNT; i++)
+		samples_free(&g->collection.samples[i]);
+	durations_free(&g->collection.durations);
 	mem_free(g);
 	*hp = NULL;
 }

@@ -1,7 +1,7 @@
 /*
  * Asks the kernel at each scrape for the figures of the process.
  */
-#include "metrics/facts.h"
+#include "metrics/process_samples.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -32,31 +32,32 @@ static long long most_descriptors(void)
 	return limit.rlim_cur > INT64_MAX ? INT64_MAX : (long long)limit.rlim_cur;
 }
 
-void facts_find(struct fact facts[FACT_COUNT], const struct site *site,
-    uint64_t began_us, unsigned missed)
+void process_samples_find(struct process_sample process[PROCESS_SAMPLE_COUNT],
+    const struct site *site, uint64_t began_us, unsigned missed)
 {
 	uint64_t uptime_us = loop_now(site->loop) - began_us;
 
-	memset(facts, 0, FACT_COUNT * sizeof(*facts));
+	memset(process, 0, PROCESS_SAMPLE_COUNT * sizeof(*process));
 	/* the texts contain no character that would have to be escaped */
-	snprintf(
-	    facts[FACT_VERSION].labels, FACT_LABELS, "version=\"%s\"", site->version);
-	snprintf(facts[FACT_BUILD].labels, FACT_LABELS,
+	snprintf(process[PROCESS_VERSION].labels, PROCESS_SAMPLE_LABELS,
+	    "version=\"%s\"", site->version);
+	snprintf(process[PROCESS_BUILD].labels, PROCESS_SAMPLE_LABELS,
 	    "version=\"%s\",libevent=\"%s\",adns=\"%s\",io_engine=\"%s\"",
 	    site->version, loop_library_version(), dns_library_version(),
 	    net_engine_name(&site->net));
-	facts[FACT_UP].whole = facts[FACT_VERSION].whole = facts[FACT_BUILD].whole = 1;
+	process[PROCESS_UP].whole = process[PROCESS_VERSION].whole =
+	    process[PROCESS_BUILD].whole = 1;
 	FILE *f = fopen("/proc/self/statm", "re");
 	long long size = 0, resident = 0, page = sysconf(_SC_PAGESIZE);
 	if (f && fscanf(f, "%lld %lld", &size, &resident) != 2)
 		size = resident = 0;
 	if (f)
 		fclose(f);
-	facts[FACT_VIRTUAL].whole = size * page;
-	facts[FACT_RESIDENT].whole = resident * page;
-	facts[FACT_UPTIME].micros = (long long)uptime_us;
-	facts[FACT_START].micros = (long long)(loop_wall(site->loop) - uptime_us);
-	facts[FACT_MISSED].whole = missed;
-	facts[FACT_CPU].micros = cpu_us();
-	facts[FACT_MAX_FDS].whole = most_descriptors();
+	process[PROCESS_VIRTUAL].whole = size * page;
+	process[PROCESS_RESIDENT].whole = resident * page;
+	process[PROCESS_UPTIME].micros = (long long)uptime_us;
+	process[PROCESS_START].micros = (long long)(loop_wall(site->loop) - uptime_us);
+	process[PROCESS_MISSED].whole = missed;
+	process[PROCESS_CPU].micros = cpu_us();
+	process[PROCESS_MAX_FDS].whole = most_descriptors();
 }

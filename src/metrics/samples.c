@@ -3,7 +3,7 @@
  * sites with the same labels become one, by the rules with which SHOW merges them
  * (views/row.h).
  */
-#include "metrics/sheet.h"
+#include "metrics/samples.h"
 
 #include <assert.h>
 #include <stdint.h>
@@ -28,15 +28,15 @@ struct use {
 	const char *name; /* borrowed from the view */
 };
 
-struct sheet {
-	const struct sheet_kind *kind;
-	enum sheet_id id;
+struct samples {
+	const struct samples_kind *kind;
+	enum samples_id id;
 	unsigned label_count, slot_count;
 	struct use uses[COLUMNS_MOST];
 	const struct use *slot_uses[SLOTS_MOST];
 	struct list rows;
 	struct map *by_key;
-	size_t most; /* see sheet_new */
+	size_t most; /* see samples_new */
 	/* the row that is being written */
 	size_t column;
 	char labels[LABELS_MOST][LABEL_MOST + 1];
@@ -45,7 +45,7 @@ struct sheet {
 
 /* ---- what is kept ---- */
 
-static int label_of(const struct sheet_kind *kind, const char *column)
+static int label_of(const struct samples_kind *kind, const char *column)
 {
 	for (int i = 0; kind->labels[i]; i++)
 		if (strcmp(kind->labels[i], column) == 0)
@@ -54,24 +54,24 @@ static int label_of(const struct sheet_kind *kind, const char *column)
 }
 
 /* Does a family want this column? */
-static bool is_wanted(enum sheet_id id, const char *column)
+static bool is_wanted(enum samples_id id, const char *column)
 {
 	const struct family *f;
 
 	for (size_t i = 0; (f = family_at(i)); i++)
-		if (f->sheet == id &&
+		if (f->samples == id &&
 		    (strcmp(f->column, column) == 0 || strcmp(f->micros, column) == 0))
 			return true;
 	return false;
 }
 
-struct sheet *sheet_new(enum sheet_id id, size_t most)
+struct samples *samples_new(enum samples_id id, size_t most)
 {
-	struct sheet *s = mem_zero(sizeof(*s));
+	struct samples *s = mem_zero(sizeof(*s));
 	const struct view *view;
 
 	s->id = id;
-	s->kind = family_sheet(id);
+	s->kind = family_samples(id);
 	s->most = most;
 	view = view_find(s->kind->view);
 	assert(view && view->column_count <= COLUMNS_MOST);
@@ -85,8 +85,9 @@ struct sheet *sheet_new(enum sheet_id id, size_t most)
 		    .label = label_of(s->kind, column->name),
 		    .slot = -1,
 		    .merge = column->type->merge,
-		    /* SHEET_STATS gets a row for each pool, and their sum is served */
-		    .is_sum = s->id == SHEET_STATS || column->type->merge == CELL_SUM,
+		    /* SAMPLES_STATS gets a row for each pool, and their sum is served
+		     */
+		    .is_sum = s->id == SAMPLES_STATS || column->type->merge == CELL_SUM,
 		    .name = column->name,
 		};
 		if (has_keys ? i != 1 : !is_wanted(s->id, column->name))
@@ -97,33 +98,33 @@ struct sheet *sheet_new(enum sheet_id id, size_t most)
 	}
 	while (s->kind->labels[s->label_count])
 		s->label_count++;
-	if (id == SHEET_CLIENTS)
+	if (id == SAMPLES_CLIENTS)
 		s->slot_count = 1; /* the number of clients */
 	return s;
 }
 
-bool sheet_drop_rows(struct sheet *sheet, size_t most)
+bool samples_drop_rows(struct samples *samples, size_t most)
 {
 	struct node *n;
 
 	for (; most > 0; most--) {
-		n = list_pop_front(&sheet->rows);
+		n = list_pop_front(&samples->rows);
 		if (!n)
 			return false;
-		struct sheet_row *row = container_of(n, struct sheet_row, node);
+		struct samples_row *row = container_of(n, struct samples_row, node);
 		mem_free(row->labels);
 		mem_free(row);
 	}
 	return true;
 }
 
-void sheet_free(struct sheet **sp)
+void samples_free(struct samples **sp)
 {
-	struct sheet *s = *sp;
+	struct samples *s = *sp;
 
 	if (!s)
 		return;
-	sheet_drop_rows(s, SIZE_MAX);
+	samples_drop_rows(s, SIZE_MAX);
 	map_free(&s->by_key);
 	mem_free(s);
 	*sp = NULL;
@@ -160,7 +161,7 @@ static size_t utf8_len(const unsigned char *p)
 }
 
 /* Each byte that is not UTF-8 is replaced. */
-void sheet_take_label(char out[LABEL_MOST + 1], const char *text)
+void samples_take_label(char out[LABEL_MOST + 1], const char *text)
 {
 	static const char replacement[] = "\xef\xbf\xbd";
 	const unsigned char *p = (const unsigned char *)(text ? text : "");
@@ -177,7 +178,7 @@ void sheet_take_label(char out[LABEL_MOST + 1], const char *text)
 	out[at] = '\0';
 }
 
-const char *sheet_label(const struct sheet_row *row, unsigned n)
+const char *samples_label(const struct samples_row *row, unsigned n)
 {
 	const char *at = row->labels;
 
@@ -194,7 +195,7 @@ struct key {
 	size_t len;
 };
 
-static void key_init(struct key *key, const struct sheet *s)
+static void key_init(struct key *key, const struct samples *s)
 {
 	unsigned keys = s->kind->key_count ? s->kind->key_count : 1;
 
@@ -206,14 +207,14 @@ static void key_init(struct key *key, const struct sheet *s)
 	}
 }
 
-static struct sheet_row *find_row(const struct sheet *s, const struct key *key)
+static struct samples_row *find_row(const struct samples *s, const struct key *key)
 {
 	return map_get(s->by_key, key->labels.bytes, key->len);
 }
 
-static struct sheet_row *add_row(struct sheet *s, const struct key *key)
+static struct samples_row *add_row(struct samples *s, const struct key *key)
 {
-	struct sheet_row *row =
+	struct samples_row *row =
 	    mem_zero(sizeof(*row) + s->slot_count * sizeof(row->numbers[0]));
 
 	row->labels = mem_dup(key->labels.bytes, key->labels.len);
@@ -223,7 +224,7 @@ static struct sheet_row *add_row(struct sheet *s, const struct key *key)
 }
 
 /* Merges two rows as views/merge does. */
-static void combine(const struct sheet *s, struct sheet_row *row)
+static void combine(const struct samples *s, struct samples_row *row)
 {
 	int is_more = 0;
 
@@ -241,7 +242,7 @@ static void combine(const struct sheet *s, struct sheet_row *row)
 	}
 }
 
-static enum cell_merge merge_of_label(const struct sheet *s, unsigned label)
+static enum cell_merge merge_of_label(const struct samples *s, unsigned label)
 {
 	for (size_t i = 0; i < COLUMNS_MOST; i++)
 		if (s->uses[i].name && s->uses[i].label == (int)label)
@@ -251,18 +252,18 @@ static enum cell_merge merge_of_label(const struct sheet *s, unsigned label)
 
 /* Is what this site says of the label more than what the row has? */
 static bool is_better_label(
-    const struct sheet *s, const struct sheet_row *row, unsigned label)
+    const struct samples *s, const struct samples_row *row, unsigned label)
 {
-	const char *old = sheet_label(row, label), *new = s->labels[label];
+	const char *old = samples_label(row, label), *new = s->labels[label];
 
 	if (merge_of_label(s, label) == CELL_WORST)
 		return merge_compare_states(new, old) > 0;
 	return !*old && *new;
 }
 
-static void take_ordinary(struct sheet *s)
+static void take_ordinary(struct samples *s)
 {
-	struct sheet_row *row;
+	struct samples_row *row;
 	struct key key;
 	struct buf labels;
 
@@ -276,7 +277,7 @@ static void take_ordinary(struct sheet *s)
 			bool is_better = is_better_label(s, row, i);
 			has_changed = has_changed || is_better;
 			buf_put_str(
-			    &labels, is_better ? s->labels[i] : sheet_label(row, i));
+			    &labels, is_better ? s->labels[i] : samples_label(row, i));
 		}
 		if (has_changed) {
 			map_del(s->by_key, row->labels, key.len);
@@ -295,14 +296,14 @@ static void take_ordinary(struct sheet *s)
 /* The row of application_name "other" for this database, user and state.  It is made
  * with the group's first client, so that the limit never leaves a client without a row.
  */
-static struct sheet_row *row_of_others(struct sheet *s)
+static struct samples_row *row_of_others(struct samples *s)
 {
 	char name[LABEL_MOST + 1];
-	struct sheet_row *row;
+	struct samples_row *row;
 	struct key key;
 
 	memcpy(name, s->labels[APPLICATION_NAME], sizeof(name));
-	sheet_take_label(s->labels[APPLICATION_NAME], "other");
+	samples_take_label(s->labels[APPLICATION_NAME], "other");
 	key_init(&key, s);
 	row = find_row(s, &key);
 	if (!row)
@@ -312,9 +313,9 @@ static struct sheet_row *row_of_others(struct sheet *s)
 	return row;
 }
 
-static void take_client(struct sheet *s)
+static void take_client(struct samples *s)
 {
-	struct sheet_row *others = row_of_others(s), *row;
+	struct samples_row *others = row_of_others(s), *row;
 	struct key key;
 
 	key_init(&key, s);
@@ -327,10 +328,10 @@ static void take_client(struct sheet *s)
 
 static void take_row(void *ctx)
 {
-	struct sheet *s = ctx;
+	struct samples *s = ctx;
 
 	s->column = 0;
-	if (s->id == SHEET_CLIENTS)
+	if (s->id == SAMPLES_CLIENTS)
 		take_client(s);
 	else
 		take_ordinary(s);
@@ -338,7 +339,7 @@ static void take_row(void *ctx)
 
 static void take_number(void *ctx, long long value)
 {
-	struct sheet *s = ctx;
+	struct samples *s = ctx;
 	const struct use *use = &s->uses[s->column++];
 
 	if (use->slot >= 0)
@@ -349,11 +350,11 @@ static void take_number(void *ctx, long long value)
 
 static void take_text(void *ctx, const char *text)
 {
-	struct sheet *s = ctx;
+	struct samples *s = ctx;
 	const struct use *use = &s->uses[s->column++];
 
 	if (use->label >= 0)
-		sheet_take_label(s->labels[use->label], text);
+		samples_take_label(s->labels[use->label], text);
 	if (use->slot < 0)
 		return;
 	s->numbers[use->slot] = 0;
@@ -362,7 +363,7 @@ static void take_text(void *ctx, const char *text)
 		    strcmp(text, "yes") == 0 ? 1 : strtoll(text, NULL, 10);
 }
 
-const struct row_sink sheet_sink = {
+const struct row_sink samples_sink = {
     .text = take_text,
     .number = take_number,
     .end = take_row,
@@ -370,22 +371,22 @@ const struct row_sink sheet_sink = {
 
 /* ---- reading ---- */
 
-const struct list *sheet_rows(const struct sheet *sheet)
+const struct list *samples_rows(const struct samples *samples)
 {
-	return &sheet->rows;
+	return &samples->rows;
 }
 
-const struct sheet_row *sheet_find(const struct sheet *sheet, const char *key)
+const struct samples_row *samples_find(const struct samples *samples, const char *key)
 {
-	return map_get(sheet->by_key, key, strlen(key) + 1);
+	return map_get(samples->by_key, key, strlen(key) + 1);
 }
 
-int sheet_slot(const struct sheet *sheet, const char *name)
+int samples_slot(const struct samples *samples, const char *name)
 {
-	if (*name && sheet->kind->key_count == 0)
+	if (*name && samples->kind->key_count == 0)
 		return 0;
-	for (unsigned i = 0; *name && i < sheet->slot_count; i++)
-		if (strcmp(sheet->slot_uses[i]->name, name) == 0)
+	for (unsigned i = 0; *name && i < samples->slot_count; i++)
+		if (strcmp(samples->slot_uses[i]->name, name) == 0)
 			return (int)i;
 	return -1;
 }
