@@ -13,7 +13,7 @@
 
 enum samples_id {
 #define SAMPLES(id, ...) SAMPLES_##id,
-	METRIC_SHEETS(SAMPLES)
+	METRIC_SAMPLES(SAMPLES)
 #undef SAMPLES
 	    SAMPLES_COUNT
 };

@@ -8,7 +8,7 @@
 #define BY(n)                        n
 #define KEYS                         0
 #define SAMPLES(id, view, keys, ...) [SAMPLES_##id] = {#view, keys, {__VA_ARGS__}},
-static const struct samples_kind samples[] = {METRIC_SHEETS(SAMPLES)};
+static const struct samples_kind samples[] = {METRIC_SAMPLES(SAMPLES)};
 
 #define METRIC(samples, type, unit, name, other, column, micros, help) \
 	{SAMPLES_##samples, FAMILY_##type, unit, name, other, column, micros, help},
