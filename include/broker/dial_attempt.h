@@ -105,5 +105,8 @@ void dial_fail(struct server *server, enum dial_failure kind, const char *text,
     const char *sqlstate, const char *reason);
 /* The same for a failure before the server has answered the login. */
 void dial_fail_network(struct server *server, const char *reason);
+/* The same with what the system or the TLS library says, while `reason` is what log
+ * watchers know. */
+void dial_fail_because(struct server *server, const char *text, const char *reason);
 
 #endif

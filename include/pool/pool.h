@@ -338,6 +338,9 @@ size_t pool_connected_count(const struct pool *pool);
 size_t pool_server_count(const struct pool *pool);
 /* The longest wait in the queue in microseconds; 0: no query waits. */
 uint64_t pool_max_wait(const struct pool *pool, uint64_t now_us);
+/* When the last attempt to connect to a server began; 0: there was none, or one is
+ * under way.  *failure: why it has failed; NULL: it has not. */
+uint64_t pool_last_attempt(const struct pool *pool, const char **failure);
 /* What the waiting clients wait for: the setting whose limit is reached, "pause", or
  * "connect" when a server is being opened or cannot be reached. */
 const char *pool_waits_for(const struct pool *pool);

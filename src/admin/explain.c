@@ -5,6 +5,7 @@
  */
 #include "admin/explain.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -415,6 +416,28 @@ static void explain_server_secret(struct explanation *e, const struct user *serv
 	}
 }
 
+/* The last attempt of any worker to log in to a server. */
+struct last_attempt {
+	const char *database, *user;
+	uint64_t at_us;
+	char failure[100]; /* "": it has worked */
+};
+
+static void look_for_attempt(struct site *site, void *ctx)
+{
+	struct last_attempt *last = ctx;
+	struct database *db = catalog_find_database(site->catalog, last->database);
+	struct user *user = catalog_find_user(site->catalog, last->user);
+	struct pool *pool = db && user ? catalog_find_pool_as(db, user) : NULL;
+	const char *failure;
+	uint64_t at_us = pool ? pool_last_attempt(pool, &failure) : 0;
+
+	if (at_us <= last->at_us)
+		return;
+	last->at_us = at_us;
+	snprintf(last->failure, sizeof(last->failure), "%s", failure ? failure : "");
+}
+
 static void explain_server(struct explanation *e)
 {
 	const struct user *server_user = e->user;
@@ -430,6 +453,14 @@ static void explain_server(struct explanation *e)
 	explain(e, "server user", "%s%s", name,
 	    e->forced_name ? ", forced by the database" : "");
 	explain_server_secret(e, server_user);
+
+	struct last_attempt last = {.database = e->database_name, .user = name};
+	(void)crew_each(e->site, look_for_attempt, &last);
+	if (last.at_us)
+		explain(e, "last attempt", "%s %" PRIu64 " s ago%s%s",
+		    last.failure[0] ? "failed" : "worked",
+		    (loop_now(e->site->loop) - last.at_us) / 1000000,
+		    last.failure[0] ? ": " : "", last.failure);
 }
 
 int explain_put(

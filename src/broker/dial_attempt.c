@@ -55,6 +55,11 @@ void dial_fail(struct server *server, enum dial_failure kind, const char *text,
 
 void dial_fail_network(struct server *server, const char *reason)
 {
+	dial_fail_because(server, reason, reason);
+}
+
+void dial_fail_because(struct server *server, const char *text, const char *reason)
+{
 	const struct dial *dial = server->dial;
 
 	/* the server closed without an answer, perhaps because of the protocol version:
@@ -62,6 +67,6 @@ void dial_fail_network(struct server *server, const char *reason)
 	if (dial->version && !dial->answers && !dial->has_failed &&
 	    !server->conn.is_doomed)
 		*dial_identity(server).speaks_3_0 = dial->version != PROTOCOL_3_0;
-	dial_fail(server, DIAL_NETWORK, reason, error_sqlstate(ERROR_CONNECTION_LOST),
-	    reason);
+	dial_fail(
+	    server, DIAL_NETWORK, text, error_sqlstate(ERROR_CONNECTION_LOST), reason);
 }

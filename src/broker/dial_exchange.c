@@ -30,15 +30,19 @@ static void dial_ended(struct conn *conn, const struct err *err)
 {
 	struct server *server = conn_server(conn);
 	if (stream_is_open(&conn->stream) && conn->stream.connecting) {
-		log_failure(server, KIND_SERVERS, "could not connect",
-		    err ? err->text : "closed");
-		dial_fail_network(server, "connect failed");
+		const char *why = err ? err->text : "closed";
+		log_failure(server, KIND_SERVERS, "could not connect", why);
+		dial_fail_because(server, why, "connect failed");
 		return;
 	}
-	if (err && conn->ops == &securing_ops)
+	if (err && conn->ops == &securing_ops) {
+		struct err text;
 		log_failure(server, KIND_TLS, "TLS handshake error", err->text);
-	else
-		server_log_loss(server, err);
+		err_set(&text, "TLS handshake error: %s", err->text);
+		dial_fail_network(server, text.text);
+		return;
+	}
+	server_log_loss(server, err);
 	dial_fail_network(server, error_text(ERROR_SERVER_CRASHED));
 }
 
@@ -384,8 +388,9 @@ static void dial_connect(struct server *server, const struct sock_target *target
 		else
 			snprintf(what, sizeof(what), "%s %s", text,
 			    sock_addr_text(&target->addr, 0, place));
-		log_failure(server, KIND_SERVERS, what, why ? why + 4 : err.text);
-		dial_fail_network(server, "connect failed");
+		why = why ? why + 4 : err.text;
+		log_failure(server, KIND_SERVERS, what, why);
+		dial_fail_because(server, why, "connect failed");
 	}
 }
 
@@ -407,7 +412,9 @@ static void dial_resolved(
 	if (count == 0) {
 		conn_log(&server->conn, dial_log_level(server, err->text) | KIND_DNS,
 		    "DNS lookup failed: %s: %s", server->host, err->text);
-		dial_fail_network(server, "server DNS lookup failed");
+		struct err text;
+		err_set(&text, "DNS lookup failed: %s: %s", server->host, err->text);
+		dial_fail_because(server, text.text, "server DNS lookup failed");
 		return;
 	}
 	dial_ip(server, addrs[0]);
@@ -441,7 +448,7 @@ void dial_go(struct server *server)
 		if (sock_target_unix(&target, place, server->port, &err) < 0) {
 			log_failure(
 			    server, KIND_SERVERS, "could not connect", err.text);
-			dial_fail_network(server, "connect failed");
+			dial_fail_because(server, err.text, "connect failed");
 			return;
 		}
 		dial_connect(server, &target);

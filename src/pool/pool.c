@@ -175,8 +175,16 @@ uint64_t pool_max_wait(const struct pool *pool, uint64_t now_us)
 
 	if (!first)
 		return 0;
-	uint64_t since = container_of(first, struct ask, node)->query_us;
+	const struct ask *ask = container_of(first, struct ask, node);
+	/* a client that logs in has no query */
+	uint64_t since = ask->query_us ? ask->query_us : ask->queued_us;
 	return since && since < now_us ? now_us - since : 0;
+}
+
+uint64_t pool_last_attempt(const struct pool *pool, const char **failure)
+{
+	*failure = pool->failure[0] ? pool->failure : NULL;
+	return pool->seats[SEAT_LOGIN].count ? 0 : pool->dial_us;
 }
 
 /* ---- servers at rest ---- */

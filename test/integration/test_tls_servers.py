@@ -103,6 +103,9 @@ def test_certificate_of_a_stranger(make_pooler, tls_pg, mode):
             server_tls_sslmode=mode, server_tls_ca_file=stranger.file, query_wait_timeout="0.5"))
         assert pooler.refusal() == "query_wait_timeout"
         pooler.wait_log("TLS handshake error: .*certificate verify failed")
+        pooler.wait_log("closing because: TLS handshake error: certificate verify failed: .+ \\(age")
+        assert pooler.show_one("HOSTS", database="db")["last_error"].startswith(
+            "TLS handshake error: certificate verify failed: ")
     finally:
         waiting.discard(folder)
 

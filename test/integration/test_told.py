@@ -137,3 +137,42 @@ def test_a_good_configuration_is_told(make_pooler, pg):
     pooler.write_files()
     code, out, _ = pooler.run("--check-config", pooler.ini)
     assert code == 0 and out.splitlines()[-1] == "%s: no problems" % pooler.ini
+
+
+# a server that cannot be reached
+
+
+UNREACHABLE = {
+    "refused": ("host=127.0.0.1 port=%d", "Connection refused"),
+    "no such name": ("host=no-such-host.invalid port=%d", r"DNS lookup failed: no-such-host\.invalid: .+"),
+    "no such socket": ("host=/nowhere port=%d", "No such file or directory"),
+}
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("name", UNREACHABLE)
+def test_a_server_that_cannot_be_reached(make_pooler, name, workers):
+    entry, reason = UNREACHABLE[name]
+    pooler = make_pooler({"db": entry % waiting.PORTS.take()}, settings={"workers": workers})
+    with pooler.client() as client:
+        client.send(client.startup_packet())
+        host = waiting.wait_for(lambda: next((row for row in pooler.show("HOSTS") if row["last_error"]), None),
+                                "an attempt that failed")
+        assert re.fullmatch(reason, host["last_error"]) and host["state"] == "down"
+        # The client has no query yet, and waits all the same.
+        waiting.wait_for(lambda: pooler.pool()["maxwait_us"] > 0 or pooler.pool()["maxwait"] > 0, "maxwait")
+        told = dict(pooler.admin.query("EXPLAIN LOGIN trust_user db").rows)
+        assert re.fullmatch(r"failed \d+ s ago: " + reason, told["last attempt"])
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_server_that_refuses_the_password(make_pooler, pg, workers):
+    pooler = make_pooler({"db": pg.conn(user="scram_user", password="wrong"), "good": pg.conn()},
+                         settings={"workers": workers})
+    assert "last attempt" not in dict(pooler.admin.query("EXPLAIN LOGIN trust_user db").rows)
+    pooler.refusal()
+    told = dict(pooler.admin.query("EXPLAIN LOGIN trust_user db").rows)
+    assert re.fullmatch(r"failed \d+ s ago: .*password authentication failed.*", told["last attempt"])
+    pooler.connect("good").close()
+    told = dict(pooler.admin.query("EXPLAIN LOGIN trust_user good").rows)
+    assert re.fullmatch(r"worked \d+ s ago", told["last attempt"])

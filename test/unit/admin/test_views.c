@@ -188,7 +188,8 @@ static void test_help(void **state)
 	    "\n\tSWITCHOVER <db> [TO <host>]"
 	    "\n\tTAKEOVER <format>"
 	    "\n\tSHOW "
-	    "HOSTS|PREPARED_STATEMENTS|STATE_LEAKS|LATENCY|BLOCKERS|ERRORS|WORKERS"
+	    "HOSTS|PREPARED_STATEMENTS|STATE_LEAKS|LATENCY|BLOCKERS|ERRORS|"
+	    "CERTIFICATES|WORKERS"
 	    "\nC SHOW\nZ I\n");
 }
 
