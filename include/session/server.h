@@ -173,6 +173,9 @@ struct server {
 	uint64_t noted;
 	uint64_t left_us; /* with is_left: since when */
 	uint64_t pinned; /* bits of parameters whose own values connect_query has set */
+	/* bits of parameters whose own values the pooler has set for a client, and
+	 * nothing has reset since: see params_apply */
+	uint64_t confirmed;
 	/* owned: the prepared statements that it has; NULL: none */
 	struct prepared_set *statements;
 	/* borrowed: the generation of its database; NULL before its first link */

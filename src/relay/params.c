@@ -99,7 +99,8 @@ static bool has_fitted(const struct server *server, const struct client *client)
 	return server->fitted.client_id == vars_id(&client->vars) &&
 	       server->fitted.server_id == vars_id(&server->vars) &&
 	       server->fitted.own_id == vars_id(&server->own) &&
-	       server->fitted.client_own == client->own;
+	       server->fitted.client_own == client->own &&
+	       (!client->asked || !(client->requested & ~server->confirmed));
 }
 
 static void note_fit(struct server *server, const struct client *client)
@@ -189,14 +190,28 @@ bool params_apply(struct server *server, struct client *client)
 	for (size_t i = 0; i < vars_schema_count(schema); i++) {
 		if (client_is_own(client, i) && vars_encoding(&client->vars, i))
 			continue;
+		uint64_t bit = i < EFFECTS_PARAMETERS ? UINT64_C(1) << i : 0;
 		bool is_put_now =
 		    client_is_own(client, i)
 			? vars_is_put_set(&client->vars, &server->vars, i, "", &sql)
 			: server_puts_back(server, i, &sql, &server->link.brought_back);
+		/* The client has changed a value that it asked for to the server's own
+		 * one.  That is set as well: a server on which it was not would tell
+		 * that the client has reset it (params_ask). */
+		if (!is_put_now && client->asked &&
+		    (client->requested & ~server->confirmed & bit) &&
+		    !vars_is_same(&client->vars, client->asked, i) &&
+		    vars_is_same(&client->vars, &server->vars, i) &&
+		    vars_is_same(&client->vars, &server->own, i)) {
+			vars_put_set_raw(&client->vars, i, &sql);
+			server->confirmed |= bit;
+			is_put_now = true;
+		}
 		if (is_put_now)
 			buf_put_text(&sql, ";");
 		is_put = is_put || is_put_now;
 	}
+	server->confirmed &= ~server->link.brought_back;
 	if (is_put)
 		send_sets(server, &sql);
 	is_put = is_sending_converted(server, client) || is_put;
@@ -612,6 +627,7 @@ bool params_is_reset(const struct server *server, const struct message *m)
 void params_note_reset(struct server *server, const struct message *m)
 {
 	server->link.was_reset = true;
+	server->confirmed = 0;
 	if (server_has_tag(m, "DISCARD ALL")) {
 		server->link.reset.session = UINT64_MAX;
 		server->link.is_reset_kept =

@@ -153,6 +153,9 @@ static void what_is_reset_is_asked(void **state)
 			assert_hears(server, 'Q', "Q:SET TimeZone='CET';");
 			report(server, "CET");
 			peer_answer(server, "SET", 'I');
+		} else if (i == 4) {
+			assert_hears(server, 'Q', "Q:SET TimeZone='UTC';");
+			peer_answer(server, "SET", 'I');
 		}
 		peer_hear(server, 'Q');
 		if (i <= 3)
@@ -247,6 +250,39 @@ static void what_is_sent_behind_a_reset(void **state)
 	stage_free(&stage);
 }
 
+/* A client has set the server's own value instead of the one that it asked for.  A
+ * server on which nobody has set it would call it reset, so the pooler sets it there.
+ */
+static void the_servers_own_value_is_set_where_it_was_not(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "");
+	struct peer *other, *client, *server;
+
+	stage_pair(stage, &other, &server);
+	client = with_zone(stage, server);
+	peer_text(client, 'Q', "set timezone to 'UTC'");
+	peer_hear(server, 'Q');
+	report(server, "UTC");
+	peer_answer(server, "SET", 'I');
+	tell_source(server, false);
+	peer_hear(client, 'Z');
+	peer_text(other, 'Q', "reset all");
+	assert_hears(server, 'Q', "Q:reset all");
+	peer_answer(server, "RESET", 'I');
+	peer_hear(other, 'Z');
+	peer_text(client, 'Q', "rollback");
+	assert_hears(server, 'Q', "Q:SET TimeZone='UTC';");
+	peer_answer(server, "SET", 'I');
+	assert_hears(server, 'Q', "Q:rollback");
+	peer_answer(server, "ROLLBACK", 'I');
+	tell_source(server, false);
+	peer_hear(client, 'Z');
+	/* once is enough */
+	query(client, server);
+	stage_free(&stage);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -255,6 +291,7 @@ int main(void)
 	    cmocka_unit_test(what_is_reset_is_asked),
 	    cmocka_unit_test(other_changes_cost_nothing),
 	    cmocka_unit_test(what_is_sent_behind_a_reset),
+	    cmocka_unit_test(the_servers_own_value_is_set_where_it_was_not),
 	};
 	return stage_run_twice(tests);
 }
