@@ -116,6 +116,15 @@ static enum step login_await_welcome(struct client *client)
 	return login_wait(client, has_own ? ASK_REPLICATION : ASK_WELCOME);
 }
 
+/* Meanwhile a RECONNECT may have made the pool forget what it greets clients with. */
+static void login_spelled(struct client *client)
+{
+	if (broker_welcome(client->request.ask.pool))
+		login_finish(client);
+	else
+		(void)login_await_welcome(client);
+}
+
 /* Ends the login once it is known what PostgreSQL makes of the values that the client
  * asks for. */
 static enum step login_spell(struct client *client)
@@ -133,7 +142,7 @@ static enum step login_spell(struct client *client)
 		return STEP_NEXT;
 	}
 	login_begin_wait(client->login, conn_now(&client->conn));
-	spelling_begin(client, unknown, login_finish);
+	spelling_begin(client, unknown, login_spelled);
 	login_clocks_arm_welcome(client);
 	return STEP_NEXT;
 }

@@ -232,6 +232,29 @@ static void a_wait_is_limited(void **state)
 	stage_free(&stage);
 }
 
+/* RECONNECT comes while a server is asked: the client is greeted with what the next one
+ * reports. */
+static void the_greeting_is_forgotten_meanwhile(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "");
+	struct peer *first, *server, *client;
+
+	stage_pair(stage, &first, &server);
+	client = come(stage, "TimeZone", "cet");
+	assert_hears(server, 'Q', "Q:SET TimeZone='cet';");
+	catalog_mark_dirty(stage->site.catalog, NULL);
+	answer(server, "TimeZone", "CET");
+	assert_true(has_heard_nothing(client));
+	server = stage_ready_server(stage);
+	stage_settle(stage);
+	/* the new one may make something else of the value */
+	assert_hears(server, 'Q', "Q:SET TimeZone='CET';");
+	answer(server, "TimeZone", "CET");
+	assert_true(is_told(client, "TimeZone", "CET"));
+	stage_free(&stage);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -243,6 +266,7 @@ int main(void)
 	    cmocka_unit_test(vanished_clients_cost_no_server),
 	    cmocka_unit_test(another_server_is_asked),
 	    cmocka_unit_test(a_wait_is_limited),
+	    cmocka_unit_test(the_greeting_is_forgotten_meanwhile),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
