@@ -66,7 +66,8 @@ void scram_stored_key(
 /* HMAC-SHA-256 of a text, which is every signature of the exchange. */
 void scram_sign(const uint8_t key[SCRAM_KEY_LEN], const void *text, size_t len,
     uint8_t out[SCRAM_KEY_LEN]);
-/* The same two with a SHA-256 that is looked up already; NULL: it is looked up now. */
+/* scram_stored_key and scram_sign with a SHA-256 that is looked up already; NULL: it is
+ * looked up now. */
 void scram_stored_key_with(struct digest *kept, const uint8_t client_key[SCRAM_KEY_LEN],
     uint8_t out[SCRAM_KEY_LEN]);
 void scram_sign_with(struct digest *kept, const uint8_t key[SCRAM_KEY_LEN],

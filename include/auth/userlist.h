@@ -35,10 +35,10 @@ struct userlist *userlist_parse(
  * them. */
 struct userlist *userlist_ref(struct userlist *u);
 void userlist_unref(struct userlist **u);
-/* The same on a helper thread. */
+/* userlist_unref for a helper thread, which the throttle slows down. */
 void userlist_unref_slowly(struct userlist **u, struct throttle *throttle);
-/* Whoever an earlier list had, or knew as a former user, is a former user of this one:
- * known, but without a secret.  Nobody may use the list yet. */
+/* Names of earlier lists stay known, without a secret: each becomes a former user of
+ * this list, which nobody may use yet. */
 void userlist_remember(
     struct userlist *u, const struct userlist *earlier, struct throttle *throttle);
 /* Appends an entry as a line of the file. */
@@ -57,7 +57,7 @@ uint32_t userlist_rounds_like(const struct userlist *u, uint32_t rounds, uint32_
 bool userlist_next(const struct userlist *u, size_t *at, const char **name,
     const struct secret **secret);
 
-/* The same for the users of the file and former ones together. */
+/* Count, look-up and walk over the users of the file and former ones together. */
 size_t userlist_known_count(const struct userlist *u);
 bool userlist_knows(const struct userlist *u, const char *name);
 const char *userlist_next_known(const struct userlist *u, size_t *at);

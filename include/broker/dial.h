@@ -14,8 +14,8 @@ struct client;
 void dial_init(struct site *site);
 /* Opens a connection for the pool.  server_events report the result. */
 void dial_server(struct site *site, struct pool *pool);
-/* The same for this replication client only.  It is linked to the server from now on,
- * and refused if the attempt fails. */
+/* Opens a connection for this replication client only.  It is linked to the server from
+ * now on, and refused if the attempt fails. */
 void dial_replica(struct site *site, struct pool *pool, struct client *client);
 /* Opens a connection to the address of `target` without logging in; ops->connected is
  * called when it is connected.  Its seat counts as SEAT_ACTIVE_CANCEL.  NULL: it failed

@@ -103,7 +103,7 @@ enum log_level dial_log_level(struct server *server, const char *why);
 /* The attempt has failed: tells the owner why, and logs `reason`. */
 void dial_fail(struct server *server, enum dial_failure kind, const char *text,
     const char *sqlstate, const char *reason);
-/* The same for a failure before the server has answered the login. */
+/* The attempt has failed before the server has answered the login. */
 void dial_fail_network(struct server *server, const char *reason);
 /* The same with what the system or the TLS library says, while `reason` is what log
  * watchers know. */

@@ -49,8 +49,7 @@ const char *host_role_shown(const struct host *host);
 /* Appends a text such as "a:5432 is unfit (it is a standby), b:5432 is down (Connection
  * refused)". */
 void hosts_describe(const struct database *db, struct buf *out);
-/* The same for a pool that has no host: "no host of database "app" is read-write: ...".
- */
+/* Appends why a pool has no host: "no host of database "app" is read-write: ...". */
 void hosts_describe_lack(const struct pool *pool, struct buf *out);
 /* Appends "a:5432", or "unix:5432" for the Unix socket in unix_socket_dir. */
 void host_put_name(const struct host *host, struct buf *out);

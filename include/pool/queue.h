@@ -29,7 +29,7 @@ struct verdict queue_grant(struct ask *ask, struct seat *seat, uint64_t now_us);
 /* Takes the ask out of the queue, if it is there, and returns the verdict REFUSE with
  * this text. */
 struct verdict queue_refuse(struct ask *ask, const char *text, const char *sqlstate);
-/* The same with text and SQLSTATE of a row in errors.def. */
+/* queue_refuse with text and SQLSTATE of a row in errors.def. */
 struct verdict queue_refuse_for(struct ask *ask, enum error_id id);
 
 /* Other sites see since when somebody waits here for a server, and who waits for the

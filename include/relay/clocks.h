@@ -17,10 +17,9 @@ void clocks_arm_wait(struct client *client);
 /*
  * The client is linked to the server: one clock, on the server, for all that may take
  * too long.  It runs from link_begin to link_end; only a client that keeps its server
- * while it rests (session mode) has none.  What it is set to is never later than what
- * is due first, and it is looked at again when it comes, so that it has to be armed
- * only where something begins: the link, a query in it, the time behind a
- * ReadyForQuery.
+ * while it rests (session mode) has none.  It may fire early, never late, and is set
+ * again when it fires, so that it has to be armed only where something begins: the
+ * link, a query in it, the time behind a ReadyForQuery.
  *
  *     query_timeout             from the first message of the query, our SETs for it
  *                               included; on replication connections from the client's

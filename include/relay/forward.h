@@ -13,7 +13,7 @@
  * would leave behind.  STEP_PARK: it must wait (server->link.hold). */
 enum step forward_message(
     struct client *client, struct server *server, const struct message *m);
-/* The same without counting: a message that is sent once more. */
+/* Forwards a message that is sent once more, so it is not counted again. */
 enum step forward_again(
     struct client *client, struct server *server, const struct message *m);
 /* May more be read from the client?  Not while too many answers are owed, unless the

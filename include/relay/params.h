@@ -15,7 +15,7 @@
 /* Sets the client's values on the server.  True if SETs were sent: the client must wait
  * until params_applied is called for their ReadyForQuery. */
 bool params_apply(struct server *server, struct client *client);
-/* The same between two requests of a client that keeps its server, also in a
+/* Sets them between two requests of a client that keeps its server, also in a
  * transaction: the client's unnamed statement is left alone. */
 bool params_apply_again(struct server *server, struct client *client);
 /* Asks the server which of the parameters that the client's commands may have reset are
@@ -41,11 +41,12 @@ void params_note_tag(struct server *server, const struct message *m);
 /* A text with these effects, or a Bind of it, was sent to the server: notes which
  * parameters it resets once it completes. */
 void params_expect(struct server *server, const struct sql_effects *effects);
-/* The same for a Bind of that text.  What the unnamed portal resets counts when it is
- * executed. */
+/* As params_expect for a Bind of that text.  What the unnamed portal resets counts when
+ * it is executed. */
 void params_bound(
     struct server *server, const struct message *m, const struct sql_effects *effects);
-/* The same for an unnamed Parse, and what follows it, if statements are not tracked. */
+/* As params_expect for an unnamed Parse, and for what follows it, if statements are not
+ * tracked. */
 void params_parsed(struct server *server, const struct sql_effects *effects);
 void params_bound_parsed(struct server *server, const struct message *m);
 /* The client sends a Sync: what was not executed is followed no longer. */

@@ -24,10 +24,10 @@ int server_prepared_close(struct server *server, const char *name, uint32_t tag)
  * parameters; one reference for the caller.  NULL: there is none yet. */
 struct prepared_text *server_prepared_shared(
     const struct server *server, const uint8_t *key, size_t len);
-/* The same, and makes the text if there is none: a text that is not shared if the
- * server's parameters are not known or the text depends on the time.  A new text gets
- * these effects; a shared one keeps its own.  One reference for the caller.  NULL: no
- * memory. */
+/* As server_prepared_shared, but makes the text if there is none: one that is not
+ * shared if the server's parameters are not known or the text depends on the time.  A
+ * new text gets these effects; a shared one keeps its own.  One reference for the
+ * caller.  NULL: no memory. */
 struct prepared_text *server_prepared_intern(const struct server *server,
     struct prepared_registry *r, const uint8_t *key, size_t len,
     const struct sql_effects *effects);

@@ -58,7 +58,7 @@ int unnamed_bring(
     struct client *client, struct server *server, const struct message *m);
 
 /*
- * The same where statements are not tracked.  No text is kept, but nobody gets another
+ * Where statements are not tracked: no text is kept, but nobody gets another
  * client's statement.
  */
 

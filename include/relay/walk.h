@@ -14,8 +14,8 @@
  * may concern more than the ledger, and nothing has changed. */
 size_t walk_requests(
     struct client *client, struct server *server, const struct message *m, size_t most);
-/* The same for the server's answers, which are checked against the ledger and are for
- * the client. */
+/* Checks the server's answers against the ledger as long as they are for the client,
+ * and returns how many bytes they are. */
 size_t walk_answers(
     struct server *server, struct client *client, const struct message *m);
 

@@ -141,15 +141,16 @@ void client_say(struct client *client, struct buf *buf);
  * (client_may_be_told), logs it as "pooler error", and dooms the connection with the
  * text as the reason.  The arguments are those of the text. */
 void client_fatal(struct client *client, enum error_id id, ...);
-/* The same with a text and SQLSTATE that the caller has from a verdict, a struct err or
- * a server. */
+/* As client_fatal, with a text and SQLSTATE that the caller has from a verdict, a
+ * struct err or a server. */
 void client_fatal_text(struct client *client, const char *sqlstate, const char *text);
 /* Sends an ErrorResponse ERROR from the table, after which the connection continues,
  * and logs it as "pooler error".  A text that is too long is cut. */
 enum { CLIENT_ERROR_MAX = 1024 };
 void client_error(struct client *client, enum error_id id, ...);
 void client_verror(struct client *client, enum error_id id, va_list ap);
-/* The same for a text without arguments, with a DETAIL that the caller has logged. */
+/* As client_error for a text without arguments, with a DETAIL that the caller has
+ * logged. */
 void client_error_detail(struct client *client, enum error_id id, const char *detail);
 void client_notice(struct client *client, const char *text);
 

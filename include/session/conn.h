@@ -161,7 +161,8 @@ static inline void conn_hand_on(struct conn *conn, const struct conn_ops *ops)
 }
 /* Takes over a connected socket. */
 void conn_open(struct conn *conn, int fd);
-/* The same, and reads at once what the peer has sent already, within the call. */
+/* Takes over a connected socket, and reads at once, within the call, what the peer has
+ * sent already. */
 void conn_open_hearing(struct conn *conn, int fd);
 /* conn_ops.part for owners that ignore the rest of such a message. */
 enum step conn_ignore_part(
@@ -233,7 +234,7 @@ int conn_restore(
  * the reason.  Only the first reason counts; it is cut to 127 bytes. */
 void conn_doom(struct conn *conn, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* The same without a "closing because" line. */
+/* Dooms the connection without a "closing because" line. */
 void conn_doom_quietly(struct conn *conn, const char *reason);
 
 /* Sets the deadline, in microseconds of the loop's clock; 0 or UINT64_MAX: none. */
@@ -245,7 +246,7 @@ static inline uint64_t conn_now(const struct conn *conn)
 
 /* Sends what buf holds, and empties it.  A buf that has failed dooms the connection. */
 void conn_send(struct conn *conn, struct buf *buf);
-/* The same, and buf stays as it is. */
+/* Sends what buf holds; buf stays as it is. */
 void conn_send_copy(struct conn *conn, const struct buf *buf);
 
 #endif

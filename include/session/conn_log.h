@@ -27,7 +27,7 @@ struct conn_name {
 /* Logs a line about the connection.  what: a level, or-ed with a kind. */
 void conn_log(const struct conn *conn, unsigned what, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* The same with further fields after the message. */
+/* Logs a line with further fields after the message. */
 void conn_log_fields(const struct conn *conn, unsigned what,
     const struct log_fields *fields, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

@@ -32,8 +32,8 @@ uint32_t salted_lane_of_database(const struct site *site, const char *name);
  * suitable for the peer. */
 struct workers_job *salted_submit(struct site *site, const struct scram_due *due,
     uint32_t lane, salted_fn *done, void *owner, struct err *err);
-/* The same with the cache.  1: it was in the cache; salted is filled.  0: *job was
- * submitted as above.  -1 and err: it failed as above. */
+/* Looks into the cache first.  1: it was there; salted is filled.  0: *job was
+ * submitted as by salted_submit.  -1 and err: that failed. */
 int salted_derive(struct site *site, const struct scram_due *due, uint32_t lane,
     salted_fn *done, void *owner, uint8_t salted[SCRAM_KEY_LEN],
     struct workers_job **job, struct err *err);

@@ -268,7 +268,7 @@ uint32_t server_next_tag(struct server *server);
 int server_owe(struct server *server, uint8_t type, enum owed_to to, uint32_t tag);
 /* Sends sql as a simple Query of the pooler, whose answer no client gets. */
 void server_query(struct server *server, const char *sql);
-/* The same for one command, in extended messages without Sync.  They use a name of the
+/* Sends one command, in extended messages without Sync.  They use a name of the
  * pooler's, so that the client's unnamed statement and portal stay.  tag: that of its
  * Execute in the ledger.  -1: no memory. */
 int server_command(struct server *server, const char *sql, uint32_t tag);
@@ -279,10 +279,11 @@ int server_sync(struct server *server);
 void server_ask(struct server *server);
 /* The server has violated the protocol: counts it, and dooms the connection. */
 void server_protocol_error(struct server *server, const char *reason);
-/* The same, for a message that does not belong there.  The log tells its type. */
+/* server_protocol_error for a message that does not belong there.  The log tells its
+ * type. */
 void server_unexpected(
     struct server *server, const struct message *m, const char *reason);
-/* The same, for a message whose body cannot be read. */
+/* server_protocol_error for a message whose body cannot be read. */
 void server_unreadable(struct server *server, const struct message *m);
 /* Logs a header of which `have` bytes are there and that no message can have. */
 void server_log_header(const struct server *server, const uint8_t *bytes, size_t have);

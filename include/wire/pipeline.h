@@ -207,7 +207,7 @@ static inline size_t pipeline_count(const struct pipeline *p)
 uint32_t pipeline_head_tag(const struct pipeline *p);
 
 /*
- * The same for many messages in a row (relay/walk.c).  These functions do what
+ * For many messages in a row (relay/walk.c).  These functions do what
  * pipeline_owe and pipeline_answer would do, but only in the common cases.
  */
 

@@ -133,8 +133,8 @@ uint32_t prepared_type(const struct prepared_text *t, size_t i);
 struct prepared_names;
 /* NULL: the client has no such name. */
 struct prepared_text *prepared_names_find(struct prepared_names *n, const char *name);
-/* The same, and the generation (see prepared_store_generation) in which the client has
- * prepared it; 0: unknown. */
+/* As prepared_names_find; *generation gets the one (see prepared_store_generation) in
+ * which the client has prepared it; 0: unknown. */
 struct prepared_text *prepared_names_look(
     struct prepared_names *n, const char *name, uint32_t *generation);
 /* Sets that generation of a name that exists. */

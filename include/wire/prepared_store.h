@@ -19,8 +19,8 @@ enum { PREPARED_NAME_SIZE = 32 };
 struct prepared_store;
 struct shelf;
 
-/* A text; nothing of it changes while anybody has it, except what only the store
- * uses. */
+/* A text: immutable while anybody has it, except for the fields that are marked as the
+ * store's. */
 struct stored_text {
 	uint64_t id;                   /* counts from 1 */
 	char name[PREPARED_NAME_SIZE]; /* the prefix and the id */
@@ -45,8 +45,8 @@ void prepared_store_unref(struct prepared_store **s);
  * next ones.  NULL: no memory. */
 const struct stored_text *prepared_store_take(
     struct prepared_store *s, const char *reading, const uint8_t *key, size_t len);
-/* The same for a text that comes from another thread or process and has its id already.
- * It is one that nobody else gets if these bytes have another id here. */
+/* Takes a text that comes from another thread or process and has its id already.  If
+ * these bytes have another id here, it is one that nobody else gets. */
 const struct stored_text *prepared_store_restore(struct prepared_store *s, uint64_t id,
     const char *reading, const uint8_t *key, size_t len);
 /* Gives back what was taken. */

@@ -55,7 +55,7 @@ const struct vars_schema *vars_schema(const struct vars *v);
 /* Sets one value; text NULL unsets it.  -1: no memory (a peer chose the size of the
  * value). */
 int vars_set(struct vars *v, size_t i, const char *text);
-/* The same for a text in this encoding, which matters only if it has bytes outside
+/* Sets one value to a text in this encoding, which matters only if it has bytes outside
  * ASCII.  vars_set takes it to be in the client_encoding that v has.  NULL: unknown. */
 int vars_set_in(struct vars *v, size_t i, const char *text, const char *encoding);
 /* Takes over value i with its encoding; none, if `from` has none. */

@@ -1,6 +1,6 @@
 /*
- * Loads configurations, and frees what they were, where that holds up nobody.  How one
- * is loaded is the configuration's business, what it means the reload's.
+ * Loads and frees large configurations on a helper thread.  loaded_config.c knows how
+ * one is loaded, reload.c what is done with it.
  */
 #include "daemon/load_job.h"
 

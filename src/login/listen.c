@@ -234,7 +234,7 @@ static const struct conn_ops startup_ops = {
     .closed = startup_closed,
 };
 
-/* The same phase inside TLS. */
+/* The phase of the startup packet, inside TLS. */
 static const struct conn_ops encrypted_ops = {
     .name = "encrypted startup",
     .message = startup_message,

@@ -62,7 +62,8 @@ static void request_killed(struct request *request, const char *reason)
 	client_fatal(request_client(request), error_of_reason(reason), reason);
 }
 
-/* Never called: a client that is logged in does not ask for a welcome. */
+/* Only logins wait for the parameters of their pool, so this is not called for a client
+ * that is logged in. */
 static void request_admitted(struct request *request)
 {
 	conn_unpark(&request_client(request)->conn);

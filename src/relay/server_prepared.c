@@ -83,7 +83,7 @@ static const char *reading(const struct server *server)
 	return vars_reading(&server->vars);
 }
 
-/* The same, for a statement that is prepared now.  It may use the room. */
+/* The reading of a statement that is prepared now, which may be put into the room. */
 static const char *reading_now(const struct server *server, struct buf *room)
 {
 	const char *values = reading(server);

@@ -131,7 +131,8 @@ static int send_renamed(struct server *server, const struct message *m,
 	return server_owe(server, m->type, OWED_CLIENT, tag);
 }
 
-/* The same, and the client will read its own name in errors about the statement. */
+/* As send_renamed, and the client will read its own name in errors about the statement.
+ */
 static int send_renamed_back(struct server *server, const struct message *m,
     const char *ours, const char *theirs, size_t *rest)
 {
