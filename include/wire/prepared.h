@@ -37,13 +37,14 @@ struct prepared_text {
 	uint32_t refs; /* references of names, sets, records in journals and callers */
 	/* how many of them are names of clients, and sets of servers */
 	uint32_t clients, servers;
-	uint32_t hash; /* hash of the key in its shelf; 0 without a shelf */
+	uint32_t hash; /* hash of the key in its context; 0 without a context */
 	/* number of Bind and Describe messages that used it */
 	uint64_t hits;
 	uint64_t last_use_us;
 	struct sql_effects effects;         /* set by the owner: what the text does */
 	struct prepared_registry *registry; /* borrowed */
-	struct shelf *shelf; /* borrowed, the registry's; NULL: the text is private */
+	struct parse_context
+	    *context; /* borrowed, the registry's; NULL: the text is private */
 	/* owned; NULL: the key is complete.  Otherwise the key is only the beginning of
 	 * the text, without types */
 	struct prepared_body *body;

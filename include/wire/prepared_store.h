@@ -17,16 +17,17 @@
 enum { PREPARED_NAME_SIZE = 32 };
 
 struct prepared_store;
-struct shelf;
+struct parse_context;
 
 /* A text: immutable while anybody has it, except for the fields that are marked as the
  * store's. */
 struct stored_text {
 	uint64_t id;                   /* counts from 1 */
 	char name[PREPARED_NAME_SIZE]; /* the prefix and the id */
-	struct shelf *shelf; /* borrowed; the store's; NULL: it belongs to one taker */
-	uint32_t hash;       /* the store's */
-	uint32_t takers;     /* the store's, protected by its lock */
+	struct parse_context
+	    *context;    /* borrowed; the store's; NULL: it belongs to one taker */
+	uint32_t hash;   /* the store's */
+	uint32_t takers; /* the store's, protected by its lock */
 	/* query text with its NUL, then the types as in Parse.  A NUL stands behind the
 	 * key, so that even a malformed one ends like a string. */
 	size_t len;

@@ -14,7 +14,7 @@ static const char query[] =
     "pg_catalog.now() THEN rolvaliduntil END FROM pg_catalog.pg_authid "
     "WHERE rolcanlogin ORDER BY rolname";
 
-struct reading {
+struct role_reader {
 	struct pg_client *pg_client;
 	struct roles *roles; /* borrowed */
 	bool is_asked;
@@ -49,7 +49,7 @@ void roles_done(struct roles *roles)
 
 static int take_row(void *ctx, const struct pg_client_row *row)
 {
-	struct reading *r = ctx;
+	struct role_reader *r = ctx;
 	struct role *role;
 
 	if (row->count != 3 || !row->values[0])
@@ -89,7 +89,7 @@ static int take_error(
 
 static void ready(void *ctx)
 {
-	struct reading *r = ctx;
+	struct role_reader *r = ctx;
 
 	if (r->is_asked)
 		pg_client_end(r->pg_client);
@@ -107,7 +107,7 @@ static const struct pg_client_ops reading_ops = {
 enum pg_client_answer roles_read(
     struct roles *roles, const char *entry, int verbose, struct err *err)
 {
-	struct reading r = {.roles = roles};
+	struct role_reader r = {.roles = roles};
 	enum pg_client_answer answer = PG_CLIENT_FAILED;
 
 	r.pg_client = pg_client_new(entry, verbose, &reading_ops, &r, err);

@@ -13,11 +13,11 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "wire/codec.h"
-#include "wire/prepared_shelves.h"
+#include "wire/prepared_contexts.h"
 
 struct prepared_registry {
-	struct prepared_store *store; /* one reference */
-	struct shelves *shelves;      /* owned: struct prepared_text */
+	struct prepared_store *store;    /* one reference */
+	struct parse_contexts *contexts; /* owned: struct prepared_text */
 	struct map *by_id; /* owned: id -> struct prepared_text; has all texts */
 };
 
@@ -26,7 +26,7 @@ struct prepared_registry *prepared_registry_new(struct prepared_store *store)
 	struct prepared_registry *r = mem_zero(sizeof(*r));
 
 	r->store = store;
-	r->shelves = shelves_new();
+	r->contexts = parse_contexts_new();
 	r->by_id = map_new();
 	return r;
 }
@@ -38,7 +38,7 @@ void prepared_registry_free(struct prepared_registry **rp)
 	if (!r)
 		return;
 	assert(map_count(r->by_id) == 0);
-	shelves_free(&r->shelves);
+	parse_contexts_free(&r->contexts);
 	map_free(&r->by_id);
 	prepared_store_unref(&r->store);
 	mem_free(r);
@@ -76,7 +76,7 @@ struct prepared_text **prepared_registry_sorted(
 /* What make_text needs. */
 struct wanted {
 	struct prepared_registry *registry;
-	struct shelf *shelf;              /* NULL: the text is private */
+	struct parse_context *context;    /* NULL: the text is private */
 	const struct stored_text *stored; /* NULL: it has to be taken from the store */
 	const uint8_t *key;
 	size_t len;
@@ -98,7 +98,7 @@ static struct prepared_text *new_text(const struct wanted *w, uint32_t hash)
 	    .name = w->stored->name,
 	    .hash = hash,
 	    .registry = r,
-	    .shelf = w->shelf,
+	    .context = w->context,
 	};
 	map_put(r->by_id, &t->stored->id, sizeof(t->stored->id), t);
 	return t;
@@ -110,8 +110,8 @@ static void *make_shared(void *ctx, uint32_t hash, const void **key)
 	struct prepared_text *t;
 
 	if (!w->stored)
-		w->stored = prepared_store_take(
-		    w->registry->store, shelf_reading(w->shelf), w->key, w->len);
+		w->stored = prepared_store_take(w->registry->store,
+		    parse_context_reading(w->context), w->key, w->len);
 	t = new_text(w, hash);
 	if (t)
 		*key = t->stored->key;
@@ -122,8 +122,8 @@ static void *make_shared(void *ctx, uint32_t hash, const void **key)
  * the caller. */
 static struct prepared_text *get_shared(struct wanted *w, const char *reading)
 {
-	struct prepared_text *t = shelves_get_or_put(
-	    w->registry->shelves, reading, w->key, w->len, &w->shelf, make_shared, w);
+	struct prepared_text *t = parse_contexts_get_or_put(w->registry->contexts,
+	    reading, w->key, w->len, &w->context, make_shared, w);
 
 	return t ? prepared_ref(t) : NULL;
 }
@@ -140,7 +140,7 @@ static struct prepared_text *make_private(
 struct prepared_text *prepared_find(
     struct prepared_registry *r, const char *reading, const uint8_t *key, size_t len)
 {
-	struct prepared_text *t = shelves_get(r->shelves, reading, key, len);
+	struct prepared_text *t = parse_contexts_get(r->contexts, reading, key, len);
 
 	return t ? prepared_ref(t) : NULL;
 }
@@ -201,8 +201,8 @@ struct prepared_text *prepared_restore(struct prepared_registry *r, uint64_t id,
 		return is_same(t->stored, key, len) ? prepared_ref(t) : NULL;
 	w.stored = prepared_store_restore(r->store, id, reading, key, len);
 	/* If others may have it, these bytes have no other text here. */
-	return w.stored && w.stored->shelf ? get_shared(&w, reading)
-					   : make_private(r, w.stored);
+	return w.stored && w.stored->context ? get_shared(&w, reading)
+					     : make_private(r, w.stored);
 }
 
 /* Stands between a reading, which ends with a comma, and its generation. */
@@ -220,7 +220,7 @@ void prepared_put_reading(const char *reading, uint32_t generation, struct buf *
  * is read in another way. */
 static const char *behind_reading(const struct prepared_text *t, const char *reading)
 {
-	const char *at = shelf_reading(t->shelf);
+	const char *at = parse_context_reading(t->context);
 	size_t len = strlen(reading);
 
 	if (strncmp(at, reading, len) != 0)
@@ -230,25 +230,25 @@ static const char *behind_reading(const struct prepared_text *t, const char *rea
 
 bool prepared_is_read_as(const struct prepared_text *t, const char *reading)
 {
-	return !t->shelf || (reading && behind_reading(t, reading));
+	return !t->context || (reading && behind_reading(t, reading));
 }
 
 const char *prepared_reading(const struct prepared_text *t)
 {
-	return t->shelf ? shelf_reading(t->shelf) : NULL;
+	return t->context ? parse_context_reading(t->context) : NULL;
 }
 
 /* Where the generation stands in the reading of a shared text; NULL: it has none. */
 static const char *mark_of(const struct prepared_text *t)
 {
-	const char *mark = strrchr(shelf_reading(t->shelf), GENERATION_MARK);
+	const char *mark = strrchr(parse_context_reading(t->context), GENERATION_MARK);
 
 	return mark && !strchr(mark, ',') ? mark : NULL;
 }
 
 uint32_t prepared_generation(const struct prepared_text *t)
 {
-	const char *mark = t->shelf ? mark_of(t) : NULL;
+	const char *mark = t->context ? mark_of(t) : NULL;
 
 	return mark ? (uint32_t)strtoul(mark + 1, NULL, 10) : PREPARED_GENERATION;
 }
@@ -302,8 +302,8 @@ void prepared_unref(struct prepared_text *t)
 		return;
 	assert(t->clients == 0 && t->servers == 0);
 	map_del(t->registry->by_id, &t->stored->id, sizeof(t->stored->id));
-	if (t->shelf)
-		shelf_del(t->shelf, t->hash, t);
+	if (t->context)
+		parse_context_del(t->context, t->hash, t);
 	if (t->body)
 		t->body->let_go(t->body);
 	prepared_store_give(t->registry->store, t->stored);

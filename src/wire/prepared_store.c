@@ -10,13 +10,14 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "wire/prepared_shelves.h"
+#include "wire/prepared_contexts.h"
 
 enum { GENERATIONS = 1024 };
 
 struct prepared_store {
-	pthread_mutex_t lock;    /* protects everything below */
-	struct shelves *shelves; /* owned: struct stored_text that others may take */
+	pthread_mutex_t lock; /* protects everything below */
+	struct parse_contexts
+	    *contexts; /* owned: struct stored_text that others may take */
 	uint64_t last_id;
 	size_t text_count;
 	unsigned refs;
@@ -30,7 +31,7 @@ struct prepared_store *prepared_store_new(const char *prefix)
 	struct prepared_store *s = mem_zero(sizeof(*s));
 
 	pthread_mutex_init(&s->lock, NULL);
-	s->shelves = shelves_new();
+	s->contexts = parse_contexts_new();
 	s->refs = 1;
 	s->prefix = prefix;
 	for (size_t i = 0; i < GENERATIONS; i++)
@@ -69,7 +70,7 @@ void prepared_store_unref(struct prepared_store **sp)
 	if (!is_last)
 		return;
 	assert(s->text_count == 0);
-	shelves_free(&s->shelves);
+	parse_contexts_free(&s->contexts);
 	pthread_mutex_destroy(&s->lock);
 	mem_free(s);
 }
@@ -77,8 +78,8 @@ void prepared_store_unref(struct prepared_store **sp)
 /* A text that somebody wants, and what is needed to make it. */
 struct wanted {
 	struct prepared_store *store;
-	struct shelf *shelf; /* NULL: nobody else gets it */
-	uint64_t id;         /* 0: take the next one */
+	struct parse_context *context; /* NULL: nobody else gets it */
+	uint64_t id;                   /* 0: take the next one */
 	const uint8_t *key;
 	size_t len;
 };
@@ -93,7 +94,7 @@ static struct stored_text *make(const struct wanted *w, uint32_t hash)
 		return NULL;
 	*text = (struct stored_text){
 	    .id = w->id ? w->id : ++s->last_id,
-	    .shelf = w->shelf,
+	    .context = w->context,
 	    .hash = hash,
 	    .len = w->len,
 	};
@@ -121,12 +122,12 @@ const struct stored_text *prepared_store_restore(struct prepared_store *s, uint6
 
 	pthread_mutex_lock(&s->lock);
 	struct wanted w = {.store = s, .id = id, .key = key, .len = len};
-	text = reading ? shelves_get_or_put(
-			     s->shelves, reading, key, len, &w.shelf, make_shared, &w)
+	text = reading ? parse_contexts_get_or_put(s->contexts, reading, key, len,
+			     &w.context, make_shared, &w)
 		       : NULL;
 
 	if (!text || (id && text->id != id)) {
-		w.shelf = NULL;
+		w.context = NULL;
 		text = make(&w, 0);
 	}
 	if (text)
@@ -149,8 +150,8 @@ void prepared_store_give(struct prepared_store *s, const struct stored_text *giv
 	pthread_mutex_lock(&s->lock);
 	assert(text->takers > 0);
 	is_last = --text->takers == 0;
-	if (is_last && text->shelf)
-		shelf_del(text->shelf, text->hash, text);
+	if (is_last && text->context)
+		parse_context_del(text->context, text->hash, text);
 	s->text_count -= is_last;
 	pthread_mutex_unlock(&s->lock);
 	if (is_last)

@@ -70,7 +70,7 @@ static void a_text_keeps_its_id(void **state)
 	assert_ptr_equal(again, theirs);
 	/* the same bytes under another id: only its taker has it */
 	assert_string_equal(second->name, "S_71");
-	assert_null(second->shelf);
+	assert_null(second->context);
 	prepared_store_skip(store, 100);
 	prepared_store_skip(store, 50);
 	assert_int_equal(prepared_store_last(store), 100);
