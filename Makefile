@@ -256,6 +256,28 @@ fuzz-%:
 	    -artifact_prefix=$(BUILD)/fuzz/crash/$*/ $(BUILD)/fuzz/found/$* \
 	    $(wildcard test/fuzz/corpus/$*)
 
+# -------------------------------------------------------------- simulation
+
+# The pooler as it is, whose system calls the linker sends to a simulated kernel.  Objects
+# are linked as they are, because names within inlined ones could not be redirected.
+SIM      := $(OUT)/test/sim/sim
+SIM_OBJ  := $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard test/sim/*.c))
+SIM_WRAP := $(sort $(shell sed -n 's/^[a-z].*[ *]__wrap_\([a-z_0-9]*\)..*/\1/p' test/sim/*.c))
+-include $(SIM_OBJ:.o=.d)
+.SECONDARY: $(SIM_OBJ)
+$(SIM): $(SIM_OBJ) $(call libs,$(below_tools))
+	@mkdir -p $(@D)
+	@$(CC) $(LDFLAGS_ALL) -fno-lto $(SIM_WRAP:%=-Wl,--wrap=%) -o $@ $^ $(LIBS_ALL)
+
+# SEED is the first one; HOURS are simulated ones.  A failure is shortened.
+.PHONY: sim check-sim
+SIM_ARGS ?=
+sim: $(SIM)
+	@test/sim/run.py $(SIM) --seed $(or $(SEED),1) --hours $(or $(HOURS),1) $(SIM_ARGS)
+# The same for everybody, and short.
+check-sim: $(SIM)
+	@test/sim/run.py $(SIM) --seed $(or $(SEED),1) --seeds 12 --seconds 60 --clients 8 --budget 20 --shorten 20 --twice
+
 # ------------------------------------------------- programs of the benchmark
 
 # Load generators, a server and simple relays, of which one needs liburing.
@@ -492,6 +514,8 @@ help:
 	@echo 'make unit unit-FLOOR     unit tests (of one floor: base wire auth ... admin daemon)'
 	@echo 'make unit-threads        unit tests of helper threads; use it with VARIANT=tsan'
 	@echo 'make prop prop-NAME      property tests (of one, SEED=N)'
+	@echo 'make sim                 simulate the whole pooler for HOURS=1, from SEED=1; use it with'
+	@echo '                         VARIANT=debug, or asan'
 	@echo 'make replay              run the fuzz corpora once'
 	@echo 'make fuzz-NAME           fuzz one target for FUZZ_SECONDS=60'
 	@echo 'make check-portable      net/ as systems other than Linux get it'

@@ -1,0 +1,1018 @@
+/*
+ * Clients, which do what comes to their mind, and check everything that they are told:
+ * each answer is the next one that they are owed, repeats their own tag, and comes from
+ * a session with their own parameters.
+ */
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "sim.h"
+#include "wire/codec.h"
+
+enum {
+	OWED = 256,
+	TAG = 40,
+	STATEMENTS = 6,
+	PORT = 6432,
+	CANCELS = 4,
+	PATIENCE_US = 400000000
+};
+
+enum owed_kind {
+	OWES_PARSE, /* '1' */
+	OWES_BIND,  /* '2' */
+	OWES_CLOSE, /* '3' */
+	OWES_DESCRIBED_STATEMENT,
+	OWES_DESCRIBED,
+	OWES_ROWS, /* of a tagged SELECT */
+	OWES_TAG,  /* of a command */
+	OWES_COPY_IN,
+	OWES_COPY_OUT,
+	OWES_EMPTY,
+	OWES_READY,
+};
+
+enum effect {
+	NO_EFFECT,
+	BEGINS,
+	COMMITS,
+	ROLLS_BACK,
+	SETS,
+	SETS_LOCAL,
+	RESETS,
+	DISCARDS
+};
+
+struct owed {
+	enum owed_kind kind;
+	enum effect effect;
+	char tag[TAG];
+	char value[40];
+	int guc;       /* of SETS; -1: all */
+	int statement; /* which prepared one it is about; -1: another */
+	long rows, size;
+	bool is_simple; /* its description comes with the rows */
+	bool may_fail, has_notice, is_described, is_early, is_broken;
+	long seen;
+};
+
+enum state { GONE, CONNECTING, STARTING, SERVED };
+
+struct client {
+	struct actor actor; /* first */
+	struct event next;
+	uint64_t rng;
+	unsigned id;
+	enum state state;
+	const char *database;
+	bool is_session, is_statement; /* the mode of its pool */
+	unsigned number;               /* of its last tag */
+	unsigned left;                 /* how much it still does before it leaves */
+	struct gucs model;
+	char told[GUCS][GUC_LEN];
+	char status;             /* of the last ReadyForQuery */
+	bool has_failed;         /* since then */
+	bool has[STATEMENTS];    /* what it has prepared, as answers have told */
+	bool thinks[STATEMENTS]; /* with what is not answered yet */
+	struct owed owed[OWED];
+	unsigned first, count;
+	struct buf out;
+	uint8_t key[64];
+	size_t key_len;
+	uint64_t cancelled_us; /* 0: never */
+	uint64_t progress_us;
+	struct actor cancels[CANCELS];
+	struct event cancel_due;
+	bool is_finishing, is_dead;
+	bool is_shut; /* it has closed its half of the connection */
+};
+
+static struct client *clients;
+
+static void next(struct event *e);
+
+/* ---- what it asks for ---- */
+
+static struct owed *owe(struct client *c, enum owed_kind kind)
+{
+	struct owed *o;
+
+	MUST(c->count < OWED, "client %u asks for too much", c->id);
+	o = &c->owed[(c->first + c->count++) % OWED];
+	memset(o, 0, sizeof(*o));
+	o->kind = kind;
+	o->statement = -1;
+	return o;
+}
+
+static struct owed *head(struct client *c)
+{
+	return c->count ? &c->owed[c->first] : NULL;
+}
+
+static void drop_head(struct client *c)
+{
+	c->first = (c->first + 1) % OWED;
+	c->count--;
+}
+
+static void flush(struct client *c)
+{
+	actor_send(&c->actor, c->out.bytes, c->out.len);
+	buf_clear(&c->out);
+}
+
+static const char *next_tag(struct client *c)
+{
+	static char tag[TAG];
+
+	snprintf(tag, sizeof(tag), "c%u.%u", c->id, ++c->number);
+	return tag;
+}
+
+/* A literal for a server, and what it answers.  quick: it takes no time. */
+static struct owed plan_rows(struct client *c, char *literal, size_t size)
+{
+	struct owed o = {.kind = OWES_ROWS, .statement = -1};
+	long us = 0;
+
+	snprintf(o.tag, sizeof(o.tag), "%s", next_tag(c));
+	o.rows = (long)draw_below(&c->rng, 4);
+	o.size = (long)draw_below(&c->rng, 60);
+	if (draw_chance(&c->rng, 10)) {
+		o.rows = (long)draw_between(&c->rng, 10, 400);
+		o.size = (long)draw_between(&c->rng, 100, 3000);
+	}
+	o.may_fail = draw_chance(&c->rng, 40);
+	o.has_notice = draw_chance(&c->rng, 30);
+	if (draw_chance(&c->rng, 200))
+		us = (long)draw_between(
+		    &c->rng, 1, draw_chance(&c->rng, 50) ? 4000000 : 20000);
+	snprintf(literal, size, "%s rows=%ld size=%ld us=%ld%s%s", o.tag, o.rows,
+	    o.size, us, o.may_fail ? " err=1" : "", o.has_notice ? " notice=1" : "");
+	return o;
+}
+
+static void put_back(struct client *c, const struct owed *plan)
+{
+	struct owed *o = owe(c, plan->kind);
+
+	*o = *plan;
+}
+
+static void ask_simple(struct client *c)
+{
+	char literal[200];
+	struct buf sql;
+	unsigned n =
+	    draw_chance(&c->rng, 150) ? (unsigned)draw_between(&c->rng, 2, 4) : 1;
+
+	buf_init(&sql, 0);
+	while (n--) {
+		struct owed o = plan_rows(c, literal, sizeof(literal));
+		o.is_simple = true;
+		put_back(c, &o);
+		buf_printf(&sql, "SELECT '%s'%s", literal, n ? "; " : "");
+	}
+	codec_put_query(&c->out, buf_text(&sql));
+	buf_done(&sql);
+	owe(c, OWES_READY);
+}
+
+static void ask_command(
+    struct client *c, const char *sql, const char *tag, enum effect effect)
+{
+	struct owed *o = owe(c, OWES_TAG);
+
+	snprintf(o->tag, sizeof(o->tag), "%s", tag);
+	o->effect = effect;
+	if (draw_chance(&c->rng, 300)) {
+		codec_put_parse(&c->out, "", sql);
+		codec_put_bind_text(&c->out, NULL, 0);
+		codec_put_execute(&c->out);
+		codec_put_sync(&c->out);
+		struct owed command = *o;
+		o->kind = OWES_PARSE;
+		o->effect = NO_EFFECT;
+		owe(c, OWES_BIND);
+		put_back(c, &command);
+	} else {
+		codec_put_query(&c->out, sql);
+	}
+	owe(c, OWES_READY);
+}
+
+static void ask_begin(struct client *c)
+{
+	char sql[80];
+
+	snprintf(sql, sizeof(sql), "BEGIN /* %s */", next_tag(c));
+	ask_command(c, sql, "BEGIN", BEGINS);
+}
+
+static void ask_end(struct client *c)
+{
+	bool is_commit = c->status == 'T' && draw_chance(&c->rng, 700);
+
+	ask_command(c, is_commit ? "COMMIT" : "ROLLBACK",
+	    is_commit ? "COMMIT" : "ROLLBACK", is_commit ? COMMITS : ROLLS_BACK);
+}
+
+static const char *some_value(uint64_t *rng, int i)
+{
+	static const char *const values[GUCS][4] = {
+	    {"UTF8", "LATIN1", "utf-8", "UTF8"},
+	    {"ISO, MDY", "German, DMY", "iso", "SQL"},
+	    {"Etc/UTC", "Europe/Berlin", "America/New_York", "UTC"},
+	    {"app one", "app two", "x", "it''s"},
+	    {"on", "on", "off", "true"},
+	    {"postgres", "iso_8601", "sql_standard", "postgres"},
+	};
+
+	return values[i][draw_below(rng, 4)];
+}
+
+static void ask_set(struct client *c)
+{
+	int i = (int)draw_below(&c->rng, GUCS);
+	const char *value = some_value(&c->rng, i), *quote;
+	uint64_t kind = draw_below(&c->rng, 100);
+	enum effect effect = kind < 55 ? SETS : kind < 75 ? SETS_LOCAL : RESETS;
+	char sql[160];
+	struct owed *o;
+
+	if (kind >= 98 && c->status == 'I') {
+		ask_command(c, "DISCARD ALL", "DISCARD ALL", DISCARDS);
+		/* what is behind it in the model happens in order */
+		return;
+	}
+	if (effect == RESETS && kind < 78)
+		i = -1;
+	if (effect == RESETS)
+		snprintf(sql, sizeof(sql), "RESET %s", i < 0 ? "ALL" : guc_names[i]);
+	else
+		snprintf(sql, sizeof(sql), "SET %s%s %s '%s'",
+		    effect == SETS_LOCAL ? "LOCAL " : "", guc_names[i],
+		    draw_chance(&c->rng, 500) ? "=" : "TO", value);
+	ask_command(c, sql, effect == RESETS ? "RESET" : "SET", effect);
+	/* the command is the last but one that is owed */
+	o = &c->owed[(c->first + c->count - 2) % OWED];
+	o->guc = i;
+	quote = strstr(value, "''");
+	if (quote)
+		snprintf(o->value, sizeof(o->value), "%.*s%s", (int)(quote - value + 1),
+		    value, quote + 2);
+	else
+		snprintf(o->value, sizeof(o->value), "%s", value);
+}
+
+static void put_named(struct client *c, uint8_t type, const char *name, uint8_t what)
+{
+	size_t at = codec_begin(&c->out, type);
+
+	if (what)
+		buf_put_u8(&c->out, what);
+	buf_put_str(&c->out, name);
+	codec_end(&c->out, at);
+}
+
+static void put_bind(struct client *c, const char *name, const char *value)
+{
+	size_t at = codec_begin(&c->out, 'B');
+
+	buf_put_str(&c->out, "");
+	buf_put_str(&c->out, name);
+	buf_put_u16(&c->out, 0);
+	buf_put_u16(&c->out, 1);
+	buf_put_u32(&c->out, (uint32_t)strlen(value));
+	buf_put_text(&c->out, value);
+	buf_put_u16(&c->out, 0);
+	codec_end(&c->out, at);
+}
+
+/* One statement with a parameter, without its Sync. */
+static void ask_prepared(struct client *c)
+{
+	int k = draw_chance(&c->rng, 300) ? -1 : (int)draw_below(&c->rng, STATEMENTS);
+	char name[16] = "", text[80], literal[200];
+	struct owed o = plan_rows(c, literal, sizeof(literal)), *p;
+
+	if (k >= 0)
+		snprintf(name, sizeof(name), "s%d", k);
+	snprintf(text, sizeof(text), "SELECT $1 /* text %d */",
+	    k >= 0 ? k : (int)draw_below(&c->rng, 3));
+	if (k < 0 || !c->thinks[k]) {
+		codec_put_parse(&c->out, name, text);
+		p = owe(c, OWES_PARSE);
+		p->statement = k;
+		if (k >= 0)
+			c->thinks[k] = true;
+	}
+	if (draw_chance(&c->rng, 150)) {
+		put_named(c, 'D', name, 'S');
+		owe(c, OWES_DESCRIBED_STATEMENT)->statement = k;
+	}
+	put_bind(c, name, literal);
+	owe(c, OWES_BIND)->statement = k;
+	if (draw_chance(&c->rng, 500)) {
+		put_named(c, 'D', "", 'P');
+		owe(c, OWES_DESCRIBED);
+	}
+	codec_put_execute(&c->out);
+	put_back(c, &o);
+	if (k >= 0 && draw_chance(&c->rng, 60)) {
+		put_named(c, 'C', name, 'S');
+		p = owe(c, OWES_CLOSE);
+		p->statement = k;
+		c->thinks[k] = false;
+	}
+}
+
+static void ask_sync(struct client *c)
+{
+	codec_put_sync(&c->out);
+	owe(c, OWES_READY);
+}
+
+static void ask_extended(struct client *c)
+{
+	unsigned n =
+	    draw_chance(&c->rng, 250) ? (unsigned)draw_between(&c->rng, 2, 8) : 1;
+
+	while (n--) {
+		ask_prepared(c);
+		if (n && draw_chance(&c->rng, 200))
+			codec_end(&c->out, codec_begin(&c->out, 'H'));
+		if (!n || draw_chance(&c->rng, 500))
+			ask_sync(c);
+	}
+	if (draw_chance(&c->rng, 20)) {
+		codec_put_parse(&c->out, "", "SELECT parse_error=1");
+		owe(c, OWES_PARSE)->is_broken = true;
+		ask_sync(c);
+	}
+}
+
+static void put_copy_data(struct client *c, const struct owed *o)
+{
+	char line[100];
+
+	for (long i = 0; i < o->rows; i++) {
+		size_t at = codec_begin(&c->out, 'd');
+		snprintf(line, sizeof(line), "%s line %ld\n", o->tag, i);
+		buf_put_text(&c->out, line);
+		codec_end(&c->out, at);
+	}
+	if (o->may_fail) {
+		size_t at = codec_begin(&c->out, 'f');
+		buf_put_str(&c->out, "no more");
+		codec_end(&c->out, at);
+	} else {
+		codec_end(&c->out, codec_begin(&c->out, 'c'));
+	}
+}
+
+static void ask_copy(struct client *c)
+{
+	bool is_in = draw_chance(&c->rng, 500);
+	struct owed *o = owe(c, is_in ? OWES_COPY_IN : OWES_COPY_OUT);
+	char sql[160];
+
+	snprintf(o->tag, sizeof(o->tag), "%s", next_tag(c));
+	o->rows = (long)draw_below(&c->rng, draw_chance(&c->rng, 100) ? 3000 : 20);
+	o->may_fail = draw_chance(&c->rng, 100);
+	o->is_early = is_in && draw_chance(&c->rng, 200);
+	snprintf(sql, sizeof(sql), "COPY t %s /* %s rows=%ld%s */",
+	    is_in ? "FROM STDIN" : "TO STDOUT", o->tag, o->rows,
+	    o->may_fail && !is_in ? " err=1" : "");
+	codec_put_query(&c->out, sql);
+	if (o->is_early)
+		put_copy_data(c, o);
+	owe(c, OWES_READY);
+}
+
+static void ask_several(struct client *c)
+{
+	unsigned n = (unsigned)draw_between(&c->rng, 2, 5);
+
+	while (n--)
+		draw_chance(&c->rng, 500) ? ask_simple(c) : ask_extended(c);
+}
+
+/* ---- cancelling ---- */
+
+static void cancel_connected(struct actor *a)
+{
+	(void)a;
+}
+
+static void cancel_received(struct actor *a)
+{
+	size_t len;
+
+	(void)actor_bytes(a, &len);
+	actor_take(a, len);
+}
+
+static void cancel_ended(struct actor *a, int errnum)
+{
+	(void)errnum;
+	actor_close(a, false);
+}
+
+static void address_of(const struct client *c, struct sockaddr_in *from)
+{
+	char ip[20];
+
+	memset(from, 0, sizeof(*from));
+	from->sin_family = AF_INET;
+	from->sin_port = htons((uint16_t)(20000 + c->id));
+	snprintf(ip, sizeof(ip), "10.2.%u.%u", c->id / 250, c->id % 250 + 1);
+	inet_pton(AF_INET, ip, &from->sin_addr);
+}
+
+static void send_cancel(struct event *e)
+{
+	static const struct actor_ops ops = {
+	    cancel_connected, cancel_received, cancel_ended};
+	struct client *c = container_of(e, struct client, cancel_due);
+	struct sockaddr_in from;
+	struct buf b;
+
+	if (c->state != SERVED)
+		return;
+	for (int i = 0; i < CANCELS; i++) {
+		struct actor *a = &c->cancels[i];
+		if (actor_is_open(a))
+			continue;
+		actor_init(a, &ops);
+		address_of(c, &from);
+		c->cancelled_us = world.now_us;
+		note("cancel", c->id, c->number);
+		actor_connect(a, &from, "127.0.0.1", PORT);
+		buf_init(&b, 0);
+		codec_put_cancel_request(&b, c->key, c->key_len);
+		actor_send(a, b.bytes, b.len);
+		buf_done(&b);
+		return;
+	}
+}
+
+/* ---- its connection ---- */
+
+static void forget_connection(struct client *c)
+{
+	event_cancel(&c->cancel_due);
+	buf_done(&c->out);
+	c->first = c->count = 0;
+	c->state = GONE;
+	c->status = 0;
+	c->cancelled_us = 0;
+	c->has_failed = c->is_shut = false;
+	memset(c->has, 0, sizeof(c->has));
+	memset(c->thinks, 0, sizeof(c->thinks));
+	if (c->is_finishing)
+		c->is_dead = true;
+	else
+		event_in(&c->next, draw_between(&c->rng, 1000,
+				       draw_chance(&c->rng, 300) ? 30000000 : 500000));
+}
+
+static void leave(struct client *c, bool is_reset)
+{
+	note("client leaves", c->id, is_reset);
+	actor_close(&c->actor, is_reset);
+	forget_connection(c);
+}
+
+static bool may_be_cut(void)
+{
+	return world.options.faults &
+	       (FAULT_RESET | FAULT_SERVERS | FAULT_ADMIN | FAULT_RELOAD | FAULT_CALLS |
+		   FAULT_DNS | FAULT_STALLS | FAULT_LATE);
+}
+
+static void ended(struct actor *a, int errnum)
+{
+	struct client *c = (struct client *)a;
+
+	note("client is cut", c->id, (uint64_t)errnum);
+	MUST(may_be_cut() || c->is_shut,
+	    "client %u lost its connection (%s) without a reason", c->id,
+	    errnum ? strerror(errnum) : "closed");
+	world.counts.refused += c->state != SERVED;
+	leave(c, false);
+}
+
+static void set_start(struct client *c, struct buf *b, int i)
+{
+	const char *value = some_value(&c->rng, i);
+
+	if (strchr(value, '\''))
+		return;
+	codec_put_param(b, guc_names[i], value);
+	gucs_start(&c->model, i, value);
+}
+
+static void connected(struct actor *a)
+{
+	struct client *c = (struct client *)a;
+	char user[16];
+
+	snprintf(user, sizeof(user), "u%u", (unsigned)draw_below(&c->rng, 3));
+	c->state = STARTING;
+	gucs_init(&c->model);
+	memset(c->told, 0, sizeof(c->told));
+	size_t at = codec_begin_startup(&c->out, 0x30000);
+	codec_put_param(&c->out, "user", user);
+	codec_put_param(&c->out, "database", c->database);
+	for (int i = 0; i < GUCS; i++)
+		if (draw_chance(&c->rng, 200))
+			set_start(c, &c->out, i);
+	codec_end_startup(&c->out, at);
+	flush(c);
+}
+
+static void connect_now(struct client *c)
+{
+	static const char *const databases[] = {
+	    "app", "app", "sess", "stmt", "named", "both"};
+	struct sockaddr_in from;
+
+	c->database = databases[draw_below(&c->rng, 6)];
+	c->is_session = strcmp(c->database, "sess") == 0;
+	c->is_statement = strcmp(c->database, "stmt") == 0;
+	c->left =
+	    (unsigned)draw_between(&c->rng, 1, draw_chance(&c->rng, 300) ? 400 : 30);
+	c->state = CONNECTING;
+	c->progress_us = world.now_us;
+	address_of(c, &from);
+	note("client connects", c->id, 0);
+	actor_connect(&c->actor, &from, "127.0.0.1", PORT);
+}
+
+/* ---- what it is told ---- */
+
+static void check_told(struct client *c)
+{
+	for (int i = 0; i < GUCS; i++)
+		MUST(strcmp(c->told[i], c->model.of[i].now.text) == 0,
+		    "client %u was told that %s is \"%s\", and it is \"%s\"", c->id,
+		    guc_names[i], c->told[i], c->model.of[i].now.text);
+}
+
+static void apply(struct client *c, const struct owed *o)
+{
+	if (!c->model.in_transaction)
+		gucs_begin(&c->model);
+	switch (o->effect) {
+	case NO_EFFECT:
+	case BEGINS:
+		break;
+	case COMMITS:
+	case ROLLS_BACK:
+		gucs_end(&c->model, o->effect == COMMITS);
+		break;
+	case SETS:
+	case SETS_LOCAL:
+		(void)gucs_set(&c->model, o->guc, o->value, o->effect == SETS_LOCAL);
+		break;
+	case RESETS:
+		gucs_reset(&c->model, o->guc);
+		break;
+	case DISCARDS:
+		gucs_end(&c->model, true);
+		gucs_reset(&c->model, -1);
+		memset(c->has, 0, sizeof(c->has));
+		break;
+	}
+}
+
+static char status_after(const struct client *c, const struct owed *o)
+{
+	switch (o->effect) {
+	case BEGINS:
+		return 'T';
+	case COMMITS:
+	case ROLLS_BACK:
+		return 'I';
+	default:
+		return c->status;
+	}
+}
+
+static void is_ready(struct client *c, uint8_t status)
+{
+	struct owed *o = head(c);
+
+	MUST(o && o->kind == OWES_READY,
+	    "client %u got ReadyForQuery while it is owed %d", c->id,
+	    o ? (int)o->kind : -1);
+	drop_head(c);
+	if (!c->count)
+		memcpy(c->thinks, c->has, sizeof(c->has));
+	if (c->has_failed && c->status == 'T')
+		c->status = 'E';
+	MUST(status == (uint8_t)c->status, "client %u is in state %c and was told %c",
+	    c->id, c->status, status);
+	if (status == 'I' && c->model.in_transaction)
+		gucs_end(&c->model, !c->has_failed);
+	c->has_failed = false;
+	check_told(c);
+	world.counts.queries++;
+	world.counts.transactions += status == 'I';
+	if (!c->count)
+		event_in(&c->next, draw_chance(&c->rng, 100)
+				       ? draw_between(&c->rng, 1000,
+					     c->status == 'I' ? 20000000 : 3000000)
+				       : draw_below(&c->rng, 2000));
+}
+
+/* ERROR: what was skipped leaves nothing behind. */
+static void has_failed(struct client *c)
+{
+	struct owed *o;
+
+	c->has_failed = true;
+	while ((o = head(c)) && o->kind != OWES_READY)
+		drop_head(c);
+	MUST(o, "client %u got an error that belongs to nothing", c->id);
+}
+
+static void got_error(struct client *c, const uint8_t *body, size_t len)
+{
+	struct owed *o = head(c);
+	struct error_fields f;
+
+	MUST(codec_read_error(body, len, &f) == 0,
+	    "client %u got an error that is none", c->id);
+	note_bytes("client error", c->id, f.message, strlen(f.message));
+	SEEN("client %u: %s %s %s", c->id, f.severity, f.sqlstate, f.message);
+	world.counts.errors++;
+	if (strcmp(f.severity, "FATAL") == 0) {
+		MUST(may_be_cut() && strcmp(f.sqlstate, "08P01") != 0 &&
+			 strcmp(f.sqlstate, "53200") != 0,
+		    "client %u got FATAL %s: %s", c->id, f.sqlstate, f.message);
+		world.counts.refused += c->state != SERVED;
+		/* the end follows */
+		return;
+	}
+	SEEN("client %u is owed %d %s", c->id, o ? (int)o->kind : -1, o ? o->tag : "");
+	MUST(c->state == SERVED && o, "client %u got ERROR %s: %s", c->id, f.sqlstate,
+	    f.message);
+	if (strcmp(f.sqlstate, "57014") == 0 && o->kind == OWES_COPY_IN &&
+	    o->may_fail && strncmp(f.message, "COPY", 4) == 0)
+		;
+	else if (strcmp(f.sqlstate, "57014") == 0)
+		MUST(c->cancelled_us,
+		    "client %u was cancelled and has not asked for it", c->id);
+	else if (strcmp(f.sqlstate, "25P02") == 0)
+		MUST(c->status == 'E', "client %u got ERROR %s: %s", c->id, f.sqlstate,
+		    f.message);
+	else if (strcmp(f.sqlstate, "26000") == 0 || strcmp(f.sqlstate, "42P05") == 0)
+		MUST(o->statement >= 0 &&
+			 c->has[o->statement] == (o->kind == OWES_PARSE),
+		    "client %u got ERROR %s: %s (%d)", c->id, f.sqlstate, f.message,
+		    o->statement);
+	else if (strcmp(f.sqlstate, "42601") == 0)
+		MUST(o->is_broken, "client %u got ERROR %s: %s", c->id, f.sqlstate,
+		    f.message);
+	else
+		MUST(strcmp(f.sqlstate, "22012") == 0 && o->may_fail &&
+			 strcmp(f.message, o->tag) == 0,
+		    "client %u (%s) got ERROR %s: %s", c->id, o->tag, f.sqlstate,
+		    f.message);
+	has_failed(c);
+}
+
+static void got_row(struct client *c, const uint8_t *body, size_t len)
+{
+	struct owed *o = head(c);
+	char parameters[GUCS * GUC_LEN];
+	const uint8_t *value;
+	size_t count, size;
+	struct cursor cursor;
+
+	MUST(o && o->kind == OWES_ROWS, "client %u got a row that nobody asked for",
+	    c->id);
+	cursor_init(&cursor, body, len);
+	MUST(codec_read_row_count(&cursor, &count) == 0 && count == 3,
+	    "client %u got a strange row", c->id);
+	(void)codec_next_field(&cursor, &value, &size);
+	MUST(size == strlen(o->tag) && memcmp(value, o->tag, size) == 0,
+	    "client %u asked for %s and got %.*s", c->id, o->tag, (int)size,
+	    (const char *)value);
+	(void)codec_next_field(&cursor, &value, &size);
+	gucs_text(&c->model, parameters, sizeof(parameters));
+	MUST(size == strlen(parameters) && memcmp(value, parameters, size) == 0,
+	    "client %u (%s) has %s and its server %.*s", c->id, o->tag, parameters,
+	    (int)size, (const char *)value);
+	(void)codec_next_field(&cursor, &value, &size);
+	MUST(
+	    (long)size == o->size, "client %u (%s) got %zu bytes", c->id, o->tag, size);
+	for (size_t i = 0; i < size; i++)
+		MUST(value[i] == 'a' + o->tag[strlen(o->tag) - 1] % 26,
+		    "client %u (%s) got other bytes", c->id, o->tag);
+	o->seen++;
+}
+
+static void got_complete(struct client *c, const char *tag)
+{
+	struct owed *o = head(c), was;
+	char wanted[TAG + 8];
+
+	MUST(o, "client %u got %s that nobody asked for", c->id, tag);
+	was = *o;
+	if (o->kind == OWES_ROWS)
+		snprintf(wanted, sizeof(wanted), "SELECT %ld", o->rows);
+	else if (o->kind == OWES_COPY_IN || o->kind == OWES_COPY_OUT)
+		snprintf(wanted, sizeof(wanted), "COPY %ld", o->rows);
+	else
+		snprintf(wanted, sizeof(wanted), "%s", o->tag);
+	MUST(o->kind >= OWES_ROWS && o->kind <= OWES_COPY_OUT &&
+		 strcmp(tag, wanted) == 0 &&
+		 (o->kind != OWES_ROWS || o->seen == o->rows),
+	    "client %u is owed %s (%d) and got %s", c->id, wanted, (int)o->kind, tag);
+	drop_head(c);
+	apply(c, &was);
+	c->status = status_after(c, &was);
+}
+
+static void expect(struct client *c, enum owed_kind kind, uint8_t type)
+{
+	struct owed *o = head(c);
+
+	MUST(o && o->kind == kind, "client %u got '%c' while it is owed %d", c->id,
+	    type, o ? (int)o->kind : -1);
+	if (o->statement >= 0 && kind == OWES_BIND)
+		MUST(c->has[o->statement], "client %u has not prepared s%d", c->id,
+		    o->statement);
+	if (o->statement >= 0 && (kind == OWES_PARSE || kind == OWES_CLOSE))
+		c->has[o->statement] = kind == OWES_PARSE;
+	drop_head(c);
+}
+
+static void got_description(struct client *c)
+{
+	struct owed *o = head(c);
+
+	if (o && o->kind == OWES_ROWS && o->is_simple && !o->is_described) {
+		o->is_described = true;
+		return;
+	}
+	if (o && o->kind == OWES_DESCRIBED_STATEMENT && o->seen)
+		expect(c, OWES_DESCRIBED_STATEMENT, 'T');
+	else
+		expect(c, OWES_DESCRIBED, 'T');
+}
+
+static void got_copy(struct client *c, uint8_t type, const uint8_t *body, size_t len)
+{
+	struct owed *o = head(c);
+	char line[100];
+
+	MUST(o && o->kind == (type == 'G' ? OWES_COPY_IN : OWES_COPY_OUT),
+	    "client %u got '%c' and has no such COPY", c->id, type);
+	if (type == 'G' && !o->is_early) {
+		put_copy_data(c, o);
+		flush(c);
+	}
+	if (type == 'd') {
+		snprintf(line, sizeof(line), "%s %ld\n", o->tag, o->seen++);
+		MUST(len == strlen(line) && memcmp(line, body, len) == 0,
+		    "client %u (COPY %s) got other data", c->id, o->tag);
+	}
+}
+
+static void got_served(struct client *c)
+{
+	MUST(c->key_len, "client %u has no key", c->id);
+	c->state = SERVED;
+	c->status = 'I';
+	world.counts.logins++;
+	check_told(c);
+	event_in(&c->next, draw_below(&c->rng, 20000));
+}
+
+static void got(struct client *c, uint8_t type, const uint8_t *body, size_t len)
+{
+	const char *name, *value;
+	uint8_t status;
+	struct owed *o;
+	int i;
+
+	c->progress_us = world.now_us;
+	switch (type) {
+	case 'R':
+		MUST(c->state == STARTING && get_u32(body) == 0,
+		    "client %u: another login", c->id);
+		return;
+	case 'K':
+		MUST(c->state == STARTING && len <= sizeof(c->key),
+		    "client %u: another key", c->id);
+		memcpy(c->key, body, len);
+		c->key_len = len;
+		return;
+	case 'S':
+		MUST(codec_read_parameter_status(body, len, &name, &value) == 0,
+		    "no parameter");
+		i = guc_find(name);
+		if (i >= 0)
+			snprintf(c->told[i], GUC_LEN, "%s", value);
+		return;
+	case 'N':
+		return;
+	case 'E':
+		got_error(c, body, len);
+		return;
+	case 'Z':
+		status = *body;
+		c->state == STARTING ? got_served(c) : is_ready(c, status);
+		return;
+	case '1':
+		expect(c, OWES_PARSE, type);
+		return;
+	case '2':
+		expect(c, OWES_BIND, type);
+		return;
+	case '3':
+		expect(c, OWES_CLOSE, type);
+		return;
+	case 't':
+		o = head(c);
+		MUST(o && o->kind == OWES_DESCRIBED_STATEMENT, "client %u got 't'",
+		    c->id);
+		o->seen = 1;
+		return;
+	case 'T':
+		got_description(c);
+		return;
+	case 'D':
+		got_row(c, body, len);
+		return;
+	case 'C':
+		got_complete(c, (const char *)body);
+		return;
+	case 'G':
+	case 'H':
+	case 'd':
+	case 'c':
+		got_copy(c, type, body, len);
+		return;
+	default:
+		failed("client %u got a message of type '%c'", c->id, type);
+	}
+}
+
+static void received(struct actor *a)
+{
+	struct client *c = (struct client *)a;
+	const uint8_t *p;
+	size_t len, size;
+
+	while (actor_is_open(a)) {
+		p = actor_bytes(a, &len);
+		if (len < 5 || len < (size = 1 + get_u32(p + 1)))
+			return;
+		uint8_t *copy = mem_dup(p, size);
+		actor_take(a, size);
+		got(c, copy[0], copy + 5, size - 5);
+		mem_free(copy);
+	}
+}
+
+/* ---- what it does next ---- */
+
+static void ask_something(struct client *c)
+{
+	uint64_t kind = draw_below(&c->rng, 100);
+
+	if (c->status == 'E' || (c->status == 'T' && kind < 30))
+		ask_end(c);
+	else if (c->status == 'I' && kind < 25 && !c->is_statement)
+		ask_begin(c);
+	else if (kind < 45)
+		ask_simple(c);
+	else if (kind < 70)
+		ask_extended(c);
+	else if (kind < 80 && !c->is_statement)
+		ask_set(c);
+	else if (kind < 88)
+		ask_copy(c);
+	else
+		ask_several(c);
+	flush(c);
+	if (draw_fault(&c->rng, FAULT_CANCEL, 30000)) {
+		c->cancel_due.run = send_cancel;
+		event_in(&c->cancel_due,
+		    draw_below(&c->rng, draw_chance(&c->rng, 500) ? 100 : 50000));
+	}
+	c->progress_us = world.now_us;
+}
+
+static void say_goodbye(struct client *c)
+{
+	if (draw_chance(&c->rng, 700)) {
+		codec_put_terminate(&c->out);
+		flush(c);
+	}
+	leave(c, false);
+}
+
+static void next(struct event *e)
+{
+	struct client *c = container_of(e, struct client, next);
+
+	if (c->state == GONE) {
+		if (c->is_finishing)
+			c->is_dead = true;
+		else
+			connect_now(c);
+		return;
+	}
+	if (c->state != SERVED || c->count || c->is_shut)
+		return;
+	if ((c->is_finishing && c->status == 'I') ||
+	    (c->left == 0 && c->status == 'I')) {
+		say_goodbye(c);
+		return;
+	}
+	if (c->left)
+		c->left--;
+	if (c->is_finishing) {
+		ask_end(c);
+		flush(c);
+		return;
+	}
+	ask_something(c);
+	/* it may vanish while it waits, or even before everything is sent */
+	if (draw_fault(&c->rng, FAULT_CLIENTS, 4000)) {
+		if (draw_chance(&c->rng, 300)) {
+			c->is_shut = true;
+			actor_shut(&c->actor);
+		} else {
+			leave(c, draw_chance(&c->rng, 500));
+		}
+	}
+}
+
+/* ---- all of them ---- */
+
+void clients_init(void)
+{
+	static const struct actor_ops ops = {connected, received, ended};
+
+	clients = mem_zero(world.options.clients * sizeof(*clients));
+	for (unsigned i = 0; i < world.options.clients; i++) {
+		struct client *c = &clients[i];
+		c->id = i;
+		c->rng = rng_for("client", i);
+		c->next.run = next;
+		buf_init(&c->out, 0);
+		actor_init(&c->actor, &ops);
+		c->is_dead = i < 64 && !(world.options.mask >> i & 1);
+		if (!c->is_dead)
+			event_in(&c->next, draw_below(&c->rng, 5000000));
+	}
+}
+
+void clients_finish(void)
+{
+	for (unsigned i = 0; i < world.options.clients; i++) {
+		struct client *c = &clients[i];
+		c->is_finishing = true;
+		if (!c->is_dead &&
+		    (c->state == GONE || (c->state == SERVED && !c->count)))
+			event_in(&c->next, 0);
+	}
+}
+
+bool clients_are_done(void)
+{
+	for (unsigned i = 0; i < world.options.clients; i++) {
+		if (!clients[i].is_dead)
+			return false;
+		for (int j = 0; j < CANCELS; j++)
+			if (actor_is_open(&clients[i].cancels[j]))
+				return false;
+	}
+	return true;
+}
+
+void clients_check(void)
+{
+	static const char *const states[] = {
+	    "gone", "connecting", "starting", "served"};
+
+	for (unsigned i = 0; i < world.options.clients; i++) {
+		struct client *c = &clients[i];
+		bool waits = c->state == CONNECTING || c->state == STARTING || c->count;
+		MUST(!waits || world.now_us - c->progress_us < PATIENCE_US,
+		    "client %u (%s, %s, status %c) waits for ever for %s (%d)", i,
+		    states[c->state], c->database, c->status ? c->status : '-',
+		    c->count ? head(c)->tag : "its login",
+		    c->count ? (int)head(c)->kind : -1);
+	}
+}
