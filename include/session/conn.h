@@ -144,8 +144,10 @@ struct conn {
 	bool is_offered : 1; /* it was described to another process, which may take it
 				over */
 	bool is_doomed : 1;
-	bool is_walking : 1; /* messages are being shown to the owner */
-	bool is_quiet : 1;   /* close without a log line */
+	bool is_walking : 1;      /* messages are being shown to the owner */
+	bool is_quiet : 1;        /* close without a log line */
+	bool may_linger : 1;      /* with is_doomed: see conn_linger */
+	uint64_t linger_until_us; /* 0: it does not linger */
 };
 
 /* Initialises a zeroed conn.  The caller may have set remote. */
@@ -237,6 +239,13 @@ void conn_doom(struct conn *conn, const char *fmt, ...)
 /* Dooms the connection without a "closing because" line. */
 void conn_doom_quietly(struct conn *conn, const char *reason);
 
+/* Of a connection that was just doomed, because of another one: it closes when its peer
+ * has taken what it was sent, but after 10 seconds at the latest, or when it is doomed
+ * again.  Its owner's `closed` is called then. */
+static inline void conn_linger(struct conn *conn)
+{
+	conn->may_linger = true;
+}
 /* Sets the deadline, in microseconds of the loop's clock; 0 or UINT64_MAX: none. */
 void conn_set_deadline(struct conn *conn, uint64_t at_us);
 static inline uint64_t conn_now(const struct conn *conn)

@@ -599,6 +599,8 @@ static void back_closed(struct conn *conn, const char *reason)
 	if (client) {
 		segment_deliver(server);
 		slow_end(client, server, "server_closed");
+		if (!client->conn.is_doomed)
+			conn_linger(&client->conn);
 		client_fatal(client, error_of_reason(reason), reason);
 		server->is_cut = client_is_sending_message(client);
 		link_end(client, server);

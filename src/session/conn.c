@@ -15,6 +15,9 @@
 
 /* STOPPED_STEP_US: by how much a stopped connection's deadline is put off. */
 enum { REASON_MAX = 127, SMALL = 4096, STOPPED_STEP_US = 1000000 };
+/* The longest time that a peer has for taking what it was sent before the end, and how
+ * often it is looked whether it has. */
+enum { LINGER_US = 10 * 1000000, LINGER_STEP_US = 20 * 1000 };
 
 /* Does the log show messages one by one? */
 static bool conn_is_traced(const struct conn *conn)
@@ -46,7 +49,9 @@ static void conn_look_for_silence(struct conn *conn)
 static void conn_deadline_expired(struct deadline *d)
 {
 	struct conn *conn = container_of(d, struct conn, deadline);
-	if (conn->is_going)
+	if (conn->linger_until_us)
+		loop_later(conn->site->loop, &conn->wake);
+	else if (conn->is_going)
 		conn_look_for_silence(conn);
 	else if (conn->is_stopped)
 		conn_set_deadline(conn, conn_now(conn) + STOPPED_STEP_US);
@@ -375,6 +380,15 @@ static void conn_received(
 		conn_walk_held(conn);
 }
 
+/* It lingers no longer: its peer has gone, or there is another reason to close it. */
+static void conn_hurry(struct conn *conn)
+{
+	if (!conn->linger_until_us)
+		return;
+	conn->may_linger = false;
+	loop_later(conn->site->loop, &conn->wake);
+}
+
 static void conn_connected(struct stream *s)
 {
 	struct conn *conn = stream_conn(s);
@@ -387,6 +401,8 @@ static void conn_ended(struct stream *s, const struct err *err)
 	struct conn *conn = stream_conn(s);
 	if (!conn->is_doomed)
 		conn->ops->ended(conn, err);
+	else
+		conn_hurry(conn);
 }
 
 static void conn_drained(struct stream *s)
@@ -584,6 +600,26 @@ static void conn_close(struct conn *conn)
 	loop_reap(conn->site->loop, &conn->wake);
 }
 
+/* Returns whether a doomed connection waits until its peer has taken its output.  What
+ * the peer sends is read and dropped meanwhile, because a socket that is closed with
+ * unread input loses its output. */
+static bool conn_lingers(struct conn *conn)
+{
+	uint64_t now = conn_now(conn);
+
+	if (!conn->may_linger || conn->stream.ended)
+		return false;
+	stream_flush(&conn->stream);
+	if (!stream_pending(&conn->stream))
+		return false;
+	if (!conn->linger_until_us) {
+		conn->linger_until_us = now + LINGER_US;
+		stream_resume(&conn->stream);
+	}
+	conn_set_deadline(conn, now + LINGER_STEP_US);
+	return now < conn->linger_until_us;
+}
+
 static void conn_turn(struct later *l)
 {
 	struct conn *conn = container_of(l, struct conn, wake);
@@ -594,7 +630,7 @@ static void conn_turn(struct later *l)
 		conn_walk_held(conn);
 		conn_read_on(conn);
 	}
-	if (conn->is_doomed)
+	if (conn->is_doomed && !conn_lingers(conn))
 		conn_close(conn);
 }
 
@@ -608,8 +644,10 @@ static void conn_reap(struct later *l)
 
 static void conn_doom_with(struct conn *conn, const char *reason)
 {
-	if (conn->is_doomed)
+	if (conn->is_doomed) {
+		conn_hurry(conn);
 		return;
+	}
 	conn->is_doomed = true;
 	conn->reason = mem_strdup(reason);
 	if (!conn->is_quiet)
@@ -622,8 +660,6 @@ void conn_doom(struct conn *conn, const char *fmt, ...)
 {
 	char text[REASON_MAX + 1];
 	va_list ap;
-	if (conn->is_doomed)
-		return;
 	va_start(ap, fmt);
 	text_vprint(text, text + sizeof(text), fmt, ap);
 	va_end(ap);
@@ -632,9 +668,7 @@ void conn_doom(struct conn *conn, const char *fmt, ...)
 
 void conn_doom_quietly(struct conn *conn, const char *reason)
 {
-	if (conn->is_doomed)
-		return;
-	conn->is_quiet = true;
+	conn->is_quiet = conn->is_quiet || !conn->is_doomed;
 	conn_doom_with(conn, reason);
 }
 
