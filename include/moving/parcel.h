@@ -35,7 +35,9 @@ enum {
 	PARCEL_FORMAT_SLOW = 3,    /* since then: parcel_client.slow, link.since_us */
 	PARCEL_FORMAT_SALTS = 4,   /* since then: parcel_origin.mock_secret */
 	PARCEL_FORMAT_PRIMARY = 5, /* since then: parcel_database.primary */
-	PARCEL_FORMAT = 5,
+	/* since then: parcel_var.encoding, link.settling.unsettled, link.put_back */
+	PARCEL_FORMAT_ENCODINGS = 6,
+	PARCEL_FORMAT = 6,
 };
 
 enum parcel_kind {
@@ -65,9 +67,10 @@ struct parcel_conn {
 };
 
 /* The value of a parameter, and a second value: of a client, the one it asked for at
- * its login; of a server, the server's own.  NULL: no value. */
+ * its login; of a server, the server's own.  NULL: no value.  And the encodings of the
+ * two (see vars_encoding). */
 struct parcel_var {
-	const char *value, *other;
+	const char *value, *other, *encoding, *other_encoding;
 };
 
 struct parcel_vars {

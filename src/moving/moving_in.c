@@ -97,9 +97,11 @@ static int take_vars(const struct moving *m, const struct parcel_vars *from,
 		if (m->params[i] < 0)
 			continue;
 		size_t at = (size_t)m->params[i];
-		if (var->value && vars_set(values, at, var->value) < 0)
+		if (var->value &&
+		    vars_set_in(values, at, var->value, var->encoding) < 0)
 			return -1;
-		if (others && var->other && vars_set(others, at, var->other) < 0)
+		if (others && var->other &&
+		    vars_set_in(others, at, var->other, var->other_encoding) < 0)
 			return -1;
 	}
 	return 0;
@@ -650,7 +652,10 @@ static struct parcel_server in_our_bits(
 	ours.link.since_us = at_us(m, from->link.since_us);
 	ours.link.reported = our_bits(m, from->link.reported);
 	ours.link.apply_local = our_bits(m, from->link.apply_local);
+	ours.link.settling.unsettled = our_bits(m, from->link.settling.unsettled);
 	our_resets(m, &ours.link.reset);
+	our_resets(m, &ours.link.put_back.parsed);
+	our_resets(m, &ours.link.put_back.bound);
 	return ours;
 }
 

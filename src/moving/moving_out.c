@@ -274,8 +274,9 @@ static struct parcel_vars describe_vars(
 	    arena_alloc(offer->arena, count * sizeof(*out.list)), count};
 
 	for (size_t i = 0; i < count; i++)
-		out.list[i] = (struct parcel_var){
-		    vars_get(vars, i), other ? vars_get(other, i) : NULL};
+		out.list[i] = (struct parcel_var){vars_get(vars, i),
+		    other ? vars_get(other, i) : NULL, vars_encoding(vars, i),
+		    other ? vars_encoding(other, i) : NULL};
 	return out;
 }
 

@@ -158,6 +158,10 @@ static void form_vars(struct form *f, struct parcel_vars *v)
 	for (size_t i = 0; i < v->count; i++) {
 		form_optional(f, &v->list[i].value);
 		form_optional(f, &v->list[i].other);
+		if (f->format < PARCEL_FORMAT_ENCODINGS)
+			continue;
+		form_optional(f, &v->list[i].encoding);
+		form_optional(f, &v->list[i].other_encoding);
 	}
 }
 
@@ -251,6 +255,15 @@ static void form_link(struct form *f, struct link *v, bool *is_dropping)
 	form_u64(f, &v->reported);
 	form_resets(f, &v->reset);
 	form_u64(f, &v->apply_local);
+	if (f->format < PARCEL_FORMAT_ENCODINGS) {
+		/* what the client's commands may have reset is not known */
+		v->settling.unsettled = UINT64_MAX;
+		return;
+	}
+	form_u64(f, &v->settling.unsettled);
+	FORM_BOOL(f, v->put_back.is_there);
+	form_resets(f, &v->put_back.parsed);
+	form_resets(f, &v->put_back.bound);
 }
 
 static void form_ledger(struct form *f, struct pipeline *v)

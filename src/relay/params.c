@@ -547,14 +547,6 @@ void params_synced(struct server *server)
 	memset(&server->link.put_back, 0, sizeof(server->link.put_back));
 }
 
-static void put_where_reset(const struct vars_schema *schema, size_t i, struct buf *sql)
-{
-	buf_put_text(sql, " FROM pg_catalog.pg_settings WHERE source<>'session' AND "
-			  "pg_catalog.lower(name)='");
-	put_lower(vars_schema_name(schema, i), sql);
-	buf_put_text(sql, "'");
-}
-
 static int send_put_back(
     struct server *server, const struct client *client, size_t i, const char *word)
 {
@@ -564,8 +556,13 @@ static int send_put_back(
 	/* whether a function has reset it is the server's to say */
 	buf_init(&sql, 0);
 	if (vars_is_put_set(client->asked, &server->own, i, word, &sql)) {
-		if (!word)
-			put_where_reset(client->conn.site->vars, i, &sql);
+		if (!word) {
+			buf_put_text(&sql, " FROM pg_catalog.pg_settings WHERE "
+					   "source<>'session' AND "
+					   "pg_catalog.lower(name)='");
+			put_lower(vars_schema_name(client->conn.site->vars, i), &sql);
+			buf_put_text(&sql, "'");
+		}
 		failed = sql.failed || server_command(server, buf_text(&sql), 0) < 0;
 	}
 	buf_done(&sql);

@@ -4,6 +4,7 @@ search_path, the one parameter that most often has such bytes."""
 import pytest
 
 import wire
+from test_takeover import restart, wait_end  # noqa: F401
 
 TRANSACTION = {"pool_mode": "transaction"}
 CODECS = {"UTF8": "utf-8", "LATIN1": "latin-1", "EUC_JP": "euc_jp", "SQL_ASCII": "utf-8"}
@@ -64,3 +65,21 @@ def test_values_that_are_reported_along_with_an_encoding(make_pooler, pg18, comm
     path = shown_path(client)
     run(other, "set search_path = 'other'")
     assert shown_path(client) == path
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_values_keep_their_encoding_across_a_restart(make_pooler, pg18, restart, workers):
+    """The value was set under an encoding that its client has left, and is asked for again by RESET."""
+    pooler = make_pooler({"db": pg18.conn(pool_size=1)}, settings=dict(TRANSACTION, workers=workers))
+    client, direct = pooler.connect(client_encoding="LATIN1"), pg18.client(
+        user="trust_user", client_encoding="LATIN1")
+    other = pooler.connect(client_encoding="LATIN1")
+    for one in client, direct:
+        run(one, "set search_path = \"caf\u00e9\"", "latin-1")
+        run(one, "set client_encoding = 'UTF8'")
+    for _ in range(2):
+        run(other, "set search_path = \"\u00fc\"", "latin-1")
+        wait_end(restart(pooler), pooler)
+        assert shown_path(client) == shown_path(direct) == '"caf\u00e9"'.encode()
+        assert shown_path(other) == '"\u00fc"'.encode("latin-1")

@@ -745,7 +745,7 @@ def test_whom_it_is_refused(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn()}, settings=TRANSACTION)
     assert pooler.admin.query("TAKEOVER %d" % FORMAT, check=False).errors[0].text() == "admin access needed"
     with owner_console(pooler) as console:
-        for number, text in (("99", "takeover format 99 is not known here, only 2 to 5: the two processes are "
+        for number, text in (("99", "takeover format 99 is not known here, only 2 to 6: the two processes are "
                                     "of different versions"), ("x", "TAKEOVER needs the number of a format")):
             assert console.query("TAKEOVER " + number, check=False).errors[0].text() == text
         console.query("SUSPEND")

@@ -12,7 +12,8 @@
 
 #include "moving/parcel.h"
 
-static struct parcel_var vars[] = {{"UTF8", NULL}, {NULL, NULL}, {"", "ISO"}};
+static struct parcel_var vars[] = {{.value = "UTF8"}, {.value = NULL},
+    {.value = "", .other = "ISO", .other_encoding = "LATIN1"}};
 static struct parcel_statement statements[] = {
     {.id = 7, .name = "one", .is_marked = true},
     {.id = UINT64_MAX >> 1, .is_sql = true},
@@ -187,6 +188,8 @@ static void values_are_the_same(void **state)
 	assert_string_equal(c->vars.list[0].value, "UTF8");
 	assert_null(c->vars.list[1].value);
 	assert_string_equal(c->vars.list[2].other, "ISO");
+	assert_null(c->vars.list[2].encoding);
+	assert_string_equal(c->vars.list[2].other_encoding, "LATIN1");
 	assert_string_equal(c->statements.list[0].name, "one");
 	assert_null(c->statements.list[1].name);
 	assert_true(c->query_us == UINT64_MAX);
@@ -229,6 +232,8 @@ static void older_format(void **state)
 	    parcel_decode(&read, PARCEL_SERVER, 2, older.bytes, older.len, arena), 0);
 	assert_true(read.server.link.since_us == UINT64_MAX);
 	assert_int_equal(read.server.segment.tag, 77);
+	assert_null(read.server.vars.list[2].other_encoding);
+	assert_true(read.server.link.settling.unsettled == UINT64_MAX);
 	buf_done(&older);
 	buf_done(&newer);
 	arena_free(&arena);
