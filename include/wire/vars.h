@@ -66,6 +66,10 @@ int vars_set_encoding(struct vars *v, uint64_t parameters);
 bool vars_is_outside_ascii(const struct vars *v, size_t i);
 /* NULL: the value has only ASCII, or its encoding is not known, or there is none. */
 const char *vars_encoding(const struct vars *v, size_t i);
+/* Whether a client that wants `client` can be told value i: it is in its
+ * client_encoding, or neither PostgreSQL would convert it, because one of the two is
+ * SQL_ASCII. */
+bool vars_may_be_told(const struct vars *client, const struct vars *v, size_t i);
 /* NULL: the parameter has no value. */
 const char *vars_get(const struct vars *v, size_t i);
 /* Returns a string that stands for the values of all parameters that influence how
@@ -111,7 +115,7 @@ void vars_put_reset(const struct vars_schema *s, size_t i, struct buf *sql);
 /* Appends a ParameterStatus for each parameter that has a value in wanted, or else in
  * server: first the messages in `reported` in their order, with that value if the
  * parameter is tracked but not named (vars_schema_is_named); then the named ones; then
- * all others. */
+ * all others.  Those that vars_may_be_told denies are left out. */
 void vars_put_status(const struct vars *wanted, const struct vars *server,
     const struct buf *reported, struct buf *out);
 

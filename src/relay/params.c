@@ -86,7 +86,8 @@ static bool has_reported_differences(const struct server *server, struct client 
 			continue;
 		has_any = true;
 		vars_copy(&client->vars, &server->vars, i);
-		put_status(client, i, value);
+		if (vars_may_be_told(&client->vars, &server->vars, i))
+			put_status(client, i, value);
 	}
 	return has_any;
 }
@@ -125,13 +126,12 @@ static void put_encoding(const char *encoding, struct buf *sql)
 	buf_put_text(sql, ";");
 }
 
-/* Sets value i, which has an encoding.  PostgreSQL reports it under the client_encoding
- * in force, which may not have its characters: then its own one is in force
- * meanwhile. */
-static void send_converted(
-    struct server *server, const struct client *client, size_t i, const struct buf *set)
+/* Sets a value with this encoding.  PostgreSQL reports it under the client_encoding in
+ * force, which may not have its characters: then that encoding is in force meanwhile.
+ */
+static void send_converted(struct server *server, const struct client *client,
+    const char *encoding, const struct buf *set)
 {
-	const char *encoding = vars_encoding(&client->vars, i);
 	const char *clients = vars_get(&client->vars, VAR_CLIENT_ENCODING);
 	bool is_other = clients && strcmp(encoding, clients) != 0;
 	struct buf sql;
@@ -149,7 +149,7 @@ static void send_converted(
 	buf_done(&sql);
 }
 
-/* Sets those values of the client that have an encoding, each in a Query of its own:
+/* Sets or resets those values that have an encoding, each in a Query of its own:
  * one that cannot be converted must not undo the others. */
 static bool is_sending_converted(struct server *server, const struct client *client)
 {
@@ -159,13 +159,19 @@ static bool is_sending_converted(struct server *server, const struct client *cli
 	server->link.has_converted = server->link.has_lost_value = false;
 	buf_init(&sql, 0);
 	for (size_t i = 0; i < count; i++) {
-		if (!vars_encoding(&client->vars, i) || !client_is_own(client, i))
-			continue;
+		const struct vars *from =
+		    client_is_own(client, i) ? &client->vars : &server->own;
+		bool is_put = vars_encoding(from, i) != NULL;
 		buf_clear(&sql);
-		if (vars_is_put_set(&client->vars, &server->vars, i, "", &sql)) {
-			server->link.has_converted = true;
-			send_converted(server, client, i, &sql);
-		}
+		if (is_put && from == &server->own)
+			is_put = server_puts_back(
+			    server, i, &sql, &server->link.brought_back);
+		else if (is_put)
+			is_put = vars_is_put_set(from, &server->vars, i, "", &sql);
+		if (!is_put)
+			continue;
+		server->link.has_converted = true;
+		send_converted(server, client, vars_encoding(from, i), &sql);
 	}
 	buf_done(&sql);
 	return server->link.has_converted;
@@ -188,7 +194,8 @@ bool params_apply(struct server *server, struct client *client)
 	buf_init(&sql, 0);
 	server->link.brought_back = 0;
 	for (size_t i = 0; i < vars_schema_count(schema); i++) {
-		if (client_is_own(client, i) && vars_encoding(&client->vars, i))
+		if (vars_encoding(
+			client_is_own(client, i) ? &client->vars : &server->own, i))
 			continue;
 		uint64_t bit = i < EFFECTS_PARAMETERS ? UINT64_C(1) << i : 0;
 		bool is_put_now =
@@ -284,6 +291,7 @@ static void tell_lost_values(const struct server *server, struct client *client)
 	for (size_t i = 0; i < count; i++) {
 		const char *value = vars_get(&server->vars, i);
 		if (value && vars_encoding(&client->vars, i) &&
+		    vars_may_be_told(&client->vars, &server->vars, i) &&
 		    !vars_is_same(&client->vars, &server->vars, i))
 			put_status(client, i, value);
 	}

@@ -247,6 +247,16 @@ const char *vars_encoding(const struct vars *v, size_t i)
 	return value ? value->encoding : NULL;
 }
 
+bool vars_may_be_told(const struct vars *client, const struct vars *v, size_t i)
+{
+	static const char any[] = "SQL_ASCII";
+	const char *from = vars_encoding(v, i);
+	const char *to = vars_get(client, VAR_CLIENT_ENCODING);
+
+	return !from || !to || strcmp(from, to) == 0 || strcmp(from, any) == 0 ||
+	       strcmp(to, any) == 0;
+}
+
 const char *vars_get(const struct vars *v, size_t i)
 {
 	assert(i < v->set->schema->count);
@@ -539,16 +549,17 @@ size_t vars_put_set(
 
 struct status {
 	const struct vars *wanted, *server;
-	uint64_t seen; /* bits of those of the first 64 that were put */
+	const struct vars *clients; /* the one that has the client_encoding */
+	uint64_t seen;              /* bits of those of the first 64 that were put */
 };
 
 static void put_one(struct status *st, size_t i, struct buf *out)
 {
-	const char *value = vars_get(st->wanted, i);
+	const struct vars *from = vars_get(st->wanted, i) ? st->wanted : st->server;
+	const char *value = vars_get(from, i);
 
-	if (!value)
-		value = vars_get(st->server, i);
-	if (!value || (i < 64 && st->seen & UINT64_C(1) << i))
+	if (!value || !vars_may_be_told(st->clients, from, i) ||
+	    (i < 64 && st->seen & UINT64_C(1) << i))
 		return;
 	st->seen |= i < 64 ? UINT64_C(1) << i : 0;
 	codec_put_parameter_status(out, st->wanted->set->schema->names[i], value);
@@ -580,6 +591,7 @@ void vars_put_status(const struct vars *wanted, const struct vars *server,
 	const struct vars_schema *s = wanted->set->schema;
 	struct status st = {.wanted = wanted, .server = server};
 
+	st.clients = vars_get(wanted, VAR_CLIENT_ENCODING) ? wanted : server;
 	assert(s == server->set->schema);
 	if (reported->len)
 		put_reported(&st, reported, out);

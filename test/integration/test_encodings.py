@@ -83,3 +83,62 @@ def test_values_keep_their_encoding_across_a_restart(make_pooler, pg18, restart,
         wait_end(restart(pooler), pooler)
         assert shown_path(client) == shown_path(direct) == '"caf\u00e9"'.encode()
         assert shown_path(other) == '"\u00fc"'.encode("latin-1")
+
+
+@pytest.fixture(scope="module", params=["LATIN1", "EUC_JP", "SQL_ASCII", "UTF8"])
+def database(pg18, request):
+    """The name of a database, and its encoding."""
+    name = "in_" + request.param.lower()
+    pg18.do("create database %s encoding '%s' locale 'C' template template0" % (name, request.param))
+    yield name, request.param
+    pg18.do("drop database %s with (force)" % name)
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("encoding", ["UTF8", "LATIN1", "EUC_JP", "SQL_ASCII"])
+def test_databases_of_any_encoding(make_pooler, pg18, database, encoding):
+    """A value set by a client is the same on a server that another client has used meanwhile, and told
+    as a direct connection tells it. Where PostgreSQL refuses it, it does so through the pooler too."""
+    name, own = database
+    text = TEXTS["EUC_JP" if "EUC_JP" in (own, encoding) else "LATIN1"]
+    pooler = make_pooler({"db": pg18.conn(name, pool_size=1)}, settings=TRANSACTION)
+    stories = []
+    other = pooler.connect(client_encoding="UTF8")
+    for make in (lambda **more: pg18.client(database=name, user="trust_user", **more), pooler.connect):
+        try:
+            client = make(client_encoding=encoding)
+        except wire.Refused as refused:
+            stories.append(refused.code)
+            continue
+        story = [run(client, 'set search_path = "%s"' % text, CODECS[encoding])]
+        run(other, "set search_path = 'other'")
+        story.append(run(client, "select pg_catalog.current_setting('search_path')"))
+        stories.append([[(kind, body) for kind, body in answer if kind != "E"] for answer in story])
+    assert stories[0] == stories[1]
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("encoding", ["UTF8", "SQL_ASCII", "LATIN1", "EUC_JP"])
+@pytest.mark.parametrize("text", ["caf\u00e9", "caf\u00e9 \u65e5"])
+def test_the_server_s_own_value(make_pooler, pg18, encoding, text):
+    """Whoever has its encoding is told the value, and nobody gets its bytes in another one. PostgreSQL
+    18 answers with errors for ever where a value that it is to report has no equivalent in the
+    client_encoding; the RESET behind another client's SET must not cause that."""
+    pg18.do("create database owning encoding 'UTF8' locale 'C' template template0",
+            "alter database owning set search_path = \"%s\"" % text)
+    try:
+        pooler = make_pooler({"db": pg18.conn("owning", pool_size=1)}, settings=TRANSACTION)
+        first = pooler.connect(client_encoding="UTF8")
+        clients = [pooler.connect(client_encoding=encoding)]
+        for _ in range(2):
+            run(first, "set search_path = 'other'")
+            assert [kind for kind, _ in run(clients[0], "select 1") if kind != "S"] == list("TDCZ")
+            clients.append(pooler.connect(client_encoding=encoding))
+        for client in clients:
+            told = [m.body for m in client.login_messages if m.body.startswith(b"search_path\0")]
+            wanted = [b'search_path\0"%s"\0' % text.encode()]
+            assert told == (wanted if encoding in ("UTF8", "SQL_ASCII") else [])
+        if encoding == "LATIN1" and "\u65e5" not in text:
+            assert shown_path(clients[0]) == ('"%s"' % text).encode("latin-1")
+    finally:
+        pg18.do("drop database owning with (force)")
