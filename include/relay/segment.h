@@ -26,6 +26,10 @@ struct segment {
 };
 struct slab *segment_slab(struct mem *mem);
 
+/* Must the rest of this message be waited for, because the segment would keep it? */
+bool segment_wants_whole(const struct server *server, const struct message *m);
+/* The same for a Bind or Describe of a prepared statement, which may begin one. */
+bool segment_wants_first(const struct server *server, const struct message *m);
 /* A Bind or Describe of a prepared statement is about to be sent: begins a segment if
  * it is the first message since the last Sync that the server has to answer. */
 void segment_begin(struct server *server, const struct message *m);

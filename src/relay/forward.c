@@ -524,6 +524,8 @@ enum step forward_message(
 		return STEP_NEXT;
 	if (m->type == 'd')
 		return pass_copy_data(client, server, m);
+	if (segment_wants_whole(server, m))
+		return STEP_MORE;
 	way = way_of(client, server, m);
 	if (way)
 		return pass_plain(client, server, m, way);

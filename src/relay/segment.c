@@ -71,15 +71,35 @@ static void drop_ended(struct server *server)
 }
 
 /* Messages can be sent again only outside a transaction block. */
+static bool may_begin(const struct server *server, const struct message *m)
+{
+	const struct link *link = &server->link;
+
+	return (!link->segment || link->segment->is_ended) &&
+	       !link->is_segment_spoilt && server->status == 'I' &&
+	       m->size <= SEGMENT_MAX;
+}
+
+bool segment_wants_whole(const struct server *server, const struct message *m)
+{
+	const struct segment *s = server->link.segment;
+
+	return !message_is_whole(m) && s && !s->is_ended &&
+	       m->size <= SEGMENT_MAX - s->bytes.len;
+}
+
+bool segment_wants_first(const struct server *server, const struct message *m)
+{
+	return !message_is_whole(m) && may_begin(server, m);
+}
+
 void segment_begin(struct server *server, const struct message *m)
 {
 	if (server->link.is_trying_again)
 		return;
 	drop_ended(server);
-	if (server->link.segment || server->link.is_segment_spoilt ||
-	    server->status != 'I' || m->size > SEGMENT_MAX)
-		return;
-	(void)new_segment(server);
+	if (may_begin(server, m))
+		(void)new_segment(server);
 }
 
 static void append(struct server *server, const struct message *m)

@@ -370,6 +370,8 @@ static enum statement_fate rewrite_bind(struct client *client, struct server *se
 	struct server_text ours;
 	int failed;
 
+	if (text && segment_wants_first(server, m))
+		return STATEMENT_MORE;
 	if (text && text->effects.is_command && m->type == 'B' &&
 	    !sql_portal_may_be_made(server))
 		return STATEMENT_WAIT;

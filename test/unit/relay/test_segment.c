@@ -103,6 +103,35 @@ static void lost_statement_is_prepared_again(void **state)
 	stage_free(&stage);
 }
 
+/* The client's messages come in two parts, wherever they are cut. */
+static void lost_statement_of_a_cut_segment(void **state)
+{
+	static const char segment[] = "B\0\0\0\x0d\0s\0\0\0\0\0\0\0"
+				      "D\0\0\0\6P\0E\0\0\0\x09\0\0\0\0\0S\0\0\0\4";
+
+	(void)state;
+	for (size_t cut = 1; cut < sizeof(segment) - 1; cut++) {
+		struct peer *client, *server;
+		struct stage *stage = prepared(&client, &server);
+
+		peer_send(client, segment, cut);
+		stage_settle(stage);
+		peer_send(client, segment + cut, sizeof(segment) - 1 - cut);
+		assert_hears(server, 'S', "B D E:: S");
+		refuse(server, lost, sizeof(lost));
+		peer_ready(server, 'I');
+		assert_hears(server, 'S', "C:SPGBOUNCER_1 P B D E:: S");
+		peer_put(server, '3', NULL, 0);
+		peer_put(server, '1', NULL, 0);
+		peer_put(server, '2', NULL, 0);
+		peer_put(server, 'n', NULL, 0);
+		peer_text(server, 'C', "SELECT 0");
+		peer_ready(server, 'I');
+		assert_hears(client, 'Z', "2 n C:SELECT 0 Z:I");
+		stage_free(&stage);
+	}
+}
+
 static void second_failure_is_the_clients(void **state)
 {
 	(void)state;
@@ -234,6 +263,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(statements_are_forgotten_by_a_tag_that_is_cut),
 	    cmocka_unit_test(lost_statement_is_prepared_again),
+	    cmocka_unit_test(lost_statement_of_a_cut_segment),
 	    cmocka_unit_test(second_failure_is_the_clients),
 	    cmocka_unit_test(without_sync_ours_ends_what_failed),
 	    cmocka_unit_test(client_that_leaves_meanwhile_harms_nobody),
