@@ -222,19 +222,6 @@ static void take_row(struct watched_host *w, const struct message *m)
 		r->position = strtoull(text, NULL, 10);
 }
 
-/* The long question may use what an old server lacks, or what the user may not. */
-static void take_error(struct watched_host *w, const struct message *m)
-{
-	struct error_fields f;
-
-	codec_read_error(message_body(m), message_body_len(m), &f);
-	/* class 42: a function that does not exist, or that this user may not call */
-	w->is_impossible = f.sqlstate && strncmp(f.sqlstate, "42", 2) == 0;
-	snprintf(w->unasked, sizeof(w->unasked), "%s cannot be asked for: %s",
-	    w->is_short ? "the role" : "timeline and lag",
-	    *f.message ? f.message : "no reason given");
-}
-
 static void finish(struct watched_host *w)
 {
 	const char *unasked = w->is_short ? w->unasked : "";
@@ -269,23 +256,10 @@ static void lose(struct conn *conn, const char *why)
 	w->go_on(w);
 }
 
-/* Servers since PostgreSQL 14 report a change of their role: it is asked at once. */
-static enum step take_parameter(struct watched_host *w, const struct message *m)
-{
-	if (server_note_parameter(w->server, m, NULL, NULL) < 0) {
-		lose(&w->server->conn, error_text(ERROR_SERVER_BAD_PARAMETER));
-		return STEP_CLOSE;
-	}
-	if (!server_role_is_named(m))
-		return STEP_NEXT;
-	host_watch_hint(&w->watch);
-	w->go_on(w);
-	return STEP_NEXT;
-}
-
 static enum step on_message(struct conn *conn, const struct message *m)
 {
 	struct watched_host *w = host_of(conn_server(conn));
+	struct error_fields f;
 
 	if (!message_is_whole(m) && m->size <= LOGIN_MESSAGE_MAX)
 		return STEP_MORE;
@@ -294,13 +268,30 @@ static enum step on_message(struct conn *conn, const struct message *m)
 			     : "the monitor does not need it");
 		return STEP_CLOSE;
 	}
-	if (m->type == 'S')
-		return take_parameter(w, m);
+	if (m->type == 'S') {
+		/* servers since PostgreSQL 14 report a change of their role: it is
+		 * asked at once */
+		if (server_note_parameter(w->server, m, NULL, NULL) < 0) {
+			lose(&w->server->conn, error_text(ERROR_SERVER_BAD_PARAMETER));
+			return STEP_CLOSE;
+		}
+		if (!server_role_is_named(m))
+			return STEP_NEXT;
+		host_watch_hint(&w->watch);
+		w->go_on(w);
+		return STEP_NEXT;
+	}
 	if (m->type == 'D')
 		take_row(w, m);
-	else if (m->type == 'E')
-		take_error(w, m);
-	else if (m->type == 'Z' && w->watch.phase == WATCH_ASKING)
+	else if (m->type == 'E') {
+		codec_read_error(message_body(m), message_body_len(m), &f);
+		/* class 42: the long question calls a function that an old server
+		 * lacks, or that this user may not call */
+		w->is_impossible = f.sqlstate && strncmp(f.sqlstate, "42", 2) == 0;
+		snprintf(w->unasked, sizeof(w->unasked), "%s cannot be asked for: %s",
+		    w->is_short ? "the role" : "timeline and lag",
+		    *f.message ? f.message : "no reason given");
+	} else if (m->type == 'Z' && w->watch.phase == WATCH_ASKING)
 		finish(w);
 	return STEP_NEXT;
 }

@@ -45,27 +45,23 @@ static void drain_end_copy(struct server *server)
 		server_ask(server);
 }
 
-/* If session_state is not forward, all session state is reset, even kinds that were not
- * noticed; otherwise the pool's reset query is run, if there is one. */
-static void drain_done(struct server *server)
-{
-	struct scope scope = scope_of_pool(server->seat.pool);
-	const char *reset = scope_server_reset_query(scope);
-
-	server->is_drained = server->is_left = false;
-	server->is_ready = true;
-	if ((reset && *reset) || scope_session_state(scope) != SESSION_STATE_FORWARD)
-		server->seat.needs_reset = true;
-	broker_give(server);
-}
-
 /* Something has ended: takes the next step. */
 static void drain_go_on(struct server *server)
 {
 	if (server->conn.is_doomed || !pipeline_is_settled(&server->pipeline))
 		return;
 	if (server->is_drained) {
-		drain_done(server);
+		/* if session_state is not forward, all session state is reset, even
+		 * kinds that were not noticed; otherwise the pool's reset query is run,
+		 * if there is one */
+		struct scope scope = scope_of_pool(server->seat.pool);
+		const char *reset = scope_server_reset_query(scope);
+		server->is_drained = server->is_left = false;
+		server->is_ready = true;
+		if ((reset && *reset) ||
+		    scope_session_state(scope) != SESSION_STATE_FORWARD)
+			server->seat.needs_reset = true;
+		broker_give(server);
 		return;
 	}
 	/* a cancel request being sent could hit the query that is sent next */

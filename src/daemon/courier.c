@@ -107,15 +107,6 @@ static void end_badly(struct courier *c, const char *why)
 	end(c, &err);
 }
 
-static int take_fd(struct courier *c)
-{
-	int fd = c->fds[0];
-
-	c->fd_count--;
-	memmove(c->fds, c->fds + 1, c->fd_count * sizeof(*c->fds));
-	return fd;
-}
-
 /* Delivers the frame at this position.  Returns its size, 0 if it is not complete yet.
  */
 static size_t deliver_one(struct courier *c, const uint8_t *at, size_t have)
@@ -136,21 +127,13 @@ static size_t deliver_one(struct courier *c, const uint8_t *at, size_t have)
 		end_badly(c, "a descriptor is missing");
 		return 0;
 	}
-	if (at[1])
-		fd = take_fd(c);
+	if (at[1]) {
+		fd = c->fds[0];
+		c->fd_count--;
+		memmove(c->fds, c->fds + 1, c->fd_count * sizeof(*c->fds));
+	}
 	c->ops->arrived(c->ctx, at[0], at + HEADER_LEN, len, fd);
 	return HEADER_LEN + len;
-}
-
-static void deliver(struct courier *c)
-{
-	size_t done = 0, size;
-
-	while (!c->is_over &&
-	       (size = deliver_one(c, c->in.bytes + done, c->in.len - done)) > 0)
-		done += size;
-	if (done > 0)
-		buf_shift(&c->in, done);
 }
 
 /* Reads once from the socket.  True: more may be there. */
@@ -178,7 +161,12 @@ static bool may_read_more(struct courier *c)
 	}
 	c->fd_count += count;
 	buf_grow(&c->in, (size_t)got);
-	deliver(c);
+	size_t done = 0, size;
+	while (!c->is_over &&
+	       (size = deliver_one(c, c->in.bytes + done, c->in.len - done)) > 0)
+		done += size;
+	if (done > 0)
+		buf_shift(&c->in, done);
 	return !c->is_over;
 }
 

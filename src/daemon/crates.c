@@ -55,16 +55,6 @@ static struct crate *copy(const struct crate *crate)
 	return crate_new(crate->kind, crate->format, crate->bytes, crate->len, -1);
 }
 
-static struct batch *batch_new(struct site *site, const struct crate *origin)
-{
-	struct batch *batch = mem_zero(sizeof(*batch));
-
-	batch->site = site;
-	batch->origin = copy(origin);
-	list_init(&batch->crates);
-	return batch;
-}
-
 static struct crate *take_first(struct list *crates)
 {
 	struct crate *crate = container_of(list_first(crates), struct crate, node);
@@ -110,15 +100,6 @@ static void unpack_client(struct batch *batch, struct moving *moving,
 		crew_arrival_ends(member);
 }
 
-static void unpack_server(
-    struct moving *moving, struct crate *crate, const struct parcel_server *server)
-{
-	if (moving_has_place(moving, server))
-		moving_take_server(moving, server, take_fd(crate));
-	else
-		moving_dismiss_server(moving, server, take_fd(crate));
-}
-
 static void unpack(struct batch *batch, struct moving *moving, struct crate *crate)
 {
 	struct arena *arena = arena_new();
@@ -127,10 +108,14 @@ static void unpack(struct batch *batch, struct moving *moving, struct crate *cra
 	decode(&parcel, crate, arena);
 	if (parcel.kind == PARCEL_CLIENT)
 		unpack_client(batch, moving, crate, &parcel.client, arena);
-	else if (parcel.kind == PARCEL_SERVER)
-		unpack_server(moving, crate, &parcel.server);
-	else
+	else if (parcel.kind == PARCEL_SERVER) {
+		if (moving_has_place(moving, &parcel.server))
+			moving_take_server(moving, &parcel.server, take_fd(crate));
+		else
+			moving_dismiss_server(moving, &parcel.server, take_fd(crate));
+	} else {
 		moving_note(moving, &parcel);
+	}
 	mem_wipe(&parcel, sizeof(parcel));
 	arena_free(&arena);
 }
@@ -191,34 +176,14 @@ static void sharing_init(struct sharing *s, const struct crate *origin)
 	struct crew *crew = s->control->crew ? s->control->crew->crew : NULL;
 
 	s->count = crew ? crew->worker_count : 1;
-	for (unsigned i = 0; i < s->count; i++)
-		s->batches[i] =
-		    batch_new(crew ? crew->members[i].site : s->control, origin);
-}
-
-/* The site for the next client, which counts there from now on. */
-static struct batch *pick(struct sharing *s)
-{
-	struct crew_member *own = s->control->crew;
-
-	return s->batches[own ? crew_pick(own->crew)->index : 0];
-}
-
-static void share_client(struct sharing *s, struct list *crates, struct crate *crate)
-{
-	struct batch *batch = pick(s);
-
-	s->counts->clients++;
-	list_push_back(&batch->crates, &crate->node);
-	if (crate->is_linked)
-		list_push_back(&batch->crates, &take_first(crates)->node);
-}
-
-static void share_server(struct sharing *s, struct crate *crate)
-{
-	s->counts->servers++;
-	list_push_back(&s->batches[s->next_server]->crates, &crate->node);
-	s->next_server = (s->next_server + 1) % s->count;
+	for (unsigned i = 0; i < s->count; i++) {
+		struct site *site = crew ? crew->members[i].site : s->control;
+		struct batch *batch = mem_zero(sizeof(*batch));
+		batch->site = site;
+		batch->origin = copy(origin);
+		list_init(&batch->crates);
+		s->batches[i] = batch;
+	}
 }
 
 /* The control site also needs what concerns databases, because consoles ask it. */
@@ -232,25 +197,35 @@ static void note_at_control(struct sharing *s, const struct crate *crate)
 	arena_free(&arena);
 }
 
-static void share_note(struct sharing *s, struct crate *crate)
-{
-	if (s->control->crew && crate->kind == PARCEL_DATABASE)
-		note_at_control(s, crate);
-	for (unsigned i = 1; i < s->count; i++)
-		list_push_back(&s->batches[i]->crates, &copy(crate)->node);
-	list_push_back(&s->batches[0]->crates, &crate->node);
-}
-
 static void share(struct sharing *s, struct list *crates)
 {
 	while (!list_is_empty(crates)) {
 		struct crate *crate = take_first(crates);
-		if (crate->kind == PARCEL_CLIENT)
-			share_client(s, crates, crate);
-		else if (crate->kind == PARCEL_SERVER)
-			share_server(s, crate);
-		else
-			share_note(s, crate);
+		if (crate->kind == PARCEL_CLIENT) {
+			/* the site for the next client, which counts there from now on
+			 */
+			struct crew_member *own = s->control->crew;
+			struct batch *batch =
+			    s->batches[own ? crew_pick(own->crew)->index : 0];
+
+			s->counts->clients++;
+			list_push_back(&batch->crates, &crate->node);
+			if (crate->is_linked)
+				list_push_back(
+				    &batch->crates, &take_first(crates)->node);
+		} else if (crate->kind == PARCEL_SERVER) {
+			s->counts->servers++;
+			list_push_back(
+			    &s->batches[s->next_server]->crates, &crate->node);
+			s->next_server = (s->next_server + 1) % s->count;
+		} else {
+			if (s->control->crew && crate->kind == PARCEL_DATABASE)
+				note_at_control(s, crate);
+			for (unsigned i = 1; i < s->count; i++)
+				list_push_back(
+				    &s->batches[i]->crates, &copy(crate)->node);
+			list_push_back(&s->batches[0]->crates, &crate->node);
+		}
 	}
 }
 

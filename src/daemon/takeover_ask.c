@@ -36,28 +36,12 @@ static int lost(struct call *call, struct err *err)
 	    errno == EAGAIN ? "timeout" : strerror(errno));
 }
 
-/* Somebody else's process could have made the socket, in a folder where all may write.
- * Clients that it hands over would be logged in to PostgreSQL. */
-static int check_owner(struct call *call, const char *path, struct err *err)
-{
-	unsigned uid;
-
-	if (sock_peer(call->fd, &call->peer_pid, &uid) < 0)
-		return err_set(err, "takeover: nobody knows who listens on %s", path);
-	if (uid == getuid() || uid == 0)
-		return 0;
-	return err_set(err,
-	    "takeover refused: account %u listens on %s, and not this account (%u) or "
-	    "root; remove the file and set unix_socket_dir to a folder where only this "
-	    "account may write",
-	    uid, path, (unsigned)getuid());
-}
-
 static int open_call(
     const struct settings *settings, struct call *call, struct err *err)
 {
 	const struct timeval patience = {.tv_sec = PATIENCE_S};
 	struct sock_target target;
+	unsigned uid;
 
 	if (sock_target_unix(
 		&target, settings->unix_socket_dir, settings->listen_port, err) < 0)
@@ -69,7 +53,18 @@ static int open_call(
 	setsockopt(call->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	if (connect(call->fd, (const struct sockaddr *)&target.un, target.un_len) < 0)
 		return lost(call, err);
-	return check_owner(call, target.un.sun_path, err);
+	/* Somebody else's process could have made the socket, in a folder where all may
+	 * write. Clients that it hands over would be logged in to PostgreSQL. */
+	if (sock_peer(call->fd, &call->peer_pid, &uid) < 0)
+		return err_set(err, "takeover: nobody knows who listens on %s",
+		    target.un.sun_path);
+	if (uid == getuid() || uid == 0)
+		return 0;
+	return err_set(err,
+	    "takeover refused: account %u listens on %s, and not this account (%u) or "
+	    "root; remove the file and set unix_socket_dir to a folder where only this "
+	    "account may write",
+	    uid, target.un.sun_path, (unsigned)getuid());
 }
 
 static int say(struct call *call, struct buf *out, struct err *err)
@@ -113,11 +108,6 @@ static int receive_more(struct call *call, struct err *err)
 	return 0;
 }
 
-static bool is_about_format(const char *text)
-{
-	return strncmp(text, TAKEOVER_FORMAT_TEXT, strlen(TAKEOVER_FORMAT_TEXT)) == 0;
-}
-
 /* 1: the old process is ready.  -1 and err: it refuses.  0: neither. */
 static int read_answer(
     struct call *call, const uint8_t *message, size_t size, struct err *err)
@@ -133,7 +123,8 @@ static int read_answer(
 	if (message[0] != 'E')
 		return 0;
 	codec_read_error(message + 5, size - 5, &f);
-	call->is_other_format = is_about_format(f.message);
+	call->is_other_format =
+	    strncmp(f.message, TAKEOVER_FORMAT_TEXT, strlen(TAKEOVER_FORMAT_TEXT)) == 0;
 	return err_set(err, "takeover refused by the running process: %s", f.message);
 }
 
@@ -157,19 +148,6 @@ static int await_ready(struct call *call, struct err *err)
 		if (result != 0)
 			return result < 0 ? -1 : 0;
 	}
-}
-
-static int log_in(struct call *call, struct err *err)
-{
-	struct buf out;
-	size_t at;
-
-	buf_init(&out, 0);
-	at = codec_begin_startup(&out, PROTOCOL_3_0);
-	codec_put_param(&out, "user", "pgbouncer");
-	codec_put_param(&out, "database", "pgbouncer");
-	codec_end_startup(&out, at);
-	return say(call, &out, err) < 0 ? -1 : await_ready(call, err);
 }
 
 static int command(struct call *call, int format, struct err *err)
@@ -208,11 +186,19 @@ int takeover_ask(
 {
 	struct call call = {.fd = -1, .passed = -1};
 	int result;
+	struct buf out;
+	size_t at;
 
 	buf_init(&call.in, ANSWER_MOST + 4096);
 	result = open_call(settings, &call, err);
-	if (result == 0)
-		result = log_in(&call, err);
+	if (result == 0) {
+		buf_init(&out, 0);
+		at = codec_begin_startup(&out, PROTOCOL_3_0);
+		codec_put_param(&out, "user", "pgbouncer");
+		codec_put_param(&out, "database", "pgbouncer");
+		codec_end_startup(&out, at);
+		result = say(&call, &out, err) < 0 ? -1 : await_ready(&call, err);
+	}
 	if (result == 0)
 		result = agree(&call, &terms->format, err);
 	buf_done(&call.in);

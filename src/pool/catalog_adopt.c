@@ -27,24 +27,6 @@ struct adoption {
 	void *note_ctx;
 };
 
-static void adopt_changed(
-    const struct adoption *a, struct database *db, const struct database_config *config)
-{
-	bool is_obsolete = entry_is_obsoleting(db->config, config);
-
-	if (db->forced_user && !config->user)
-		catalog_note(a->note, a->note_ctx,
-		    "losing forced user not supported, keeping old setting");
-	database_set_config(db, config);
-	/* it may have been an auto-database before */
-	db->is_auto = false;
-	if (db->arena)
-		arena_free(&db->arena);
-	idle_note_database(db);
-	if (is_obsolete)
-		database_mark_dirty(db);
-}
-
 static void adopt_entry(
     const struct adoption *a, struct database *db, const struct database_config *entry)
 {
@@ -53,10 +35,22 @@ static void adopt_entry(
 	if (!db->config)
 		database_set_config(db, entry);
 	else if (!db->is_auto && !is_losing_user &&
-		 config_is_unchanged(a->c->config, entry, a->old))
+		 config_is_unchanged(a->c->config, entry, a->old)) {
 		db->config = entry;
-	else
-		adopt_changed(a, db, entry);
+	} else {
+		bool is_obsolete = entry_is_obsoleting(db->config, entry);
+		if (db->forced_user && !entry->user)
+			catalog_note(a->note, a->note_ctx,
+			    "losing forced user not supported, keeping old setting");
+		database_set_config(db, entry);
+		/* it may have been an auto-database before */
+		db->is_auto = false;
+		if (db->arena)
+			arena_free(&db->arena);
+		idle_note_database(db);
+		if (is_obsolete)
+			database_mark_dirty(db);
+	}
 }
 
 /* Most entries have not changed, and the walk goes through memory in order; looking up
@@ -162,14 +156,6 @@ static void adopt_target(const struct adoption *a)
 	}
 }
 
-static void adopt_modes(struct catalog *c)
-{
-	struct pool *pool;
-
-	list_for (pool, &c->pool_list, node)
-		pool_review_mode(pool);
-}
-
 /* ---- users ---- */
 
 static void adopt_user_entries(const struct adoption *a)
@@ -184,13 +170,6 @@ static void adopt_user_entries(const struct adoption *a)
 		catalog_user(c, c->config->users[i].name);
 	while ((user = map_next(c->users, &at)))
 		user->config = config_user(c->config, user->name);
-}
-
-/* SET makes a snapshot with the same entries. */
-static bool has_same_entries(const struct config *a, const struct config *b)
-{
-	return a && a->databases == b->databases && a->users == b->users &&
-	       a->template == b->template;
 }
 
 /* Does its auth_query depend on global settings only, as that of a database that does
@@ -218,10 +197,13 @@ void catalog_adopt(struct catalog *c, struct config *config, struct userlist *us
 {
 	struct adoption a = {c, c->config, note, note_ctx};
 	const char *auth_user = text_or_null(config->settings.global.auth_user);
+	struct pool *pool;
 
 	c->config = config_ref(config);
 	credentials_forget_all(c);
-	if (!has_same_entries(a.old, config)) {
+	/* SET makes a snapshot with the same entries */
+	if (!a.old || a.old->databases != config->databases ||
+	    a.old->users != config->users || a.old->template != config->template) {
 		adopt_databases(&a);
 		drop_missing(&a);
 		drop_peers(&a);
@@ -236,7 +218,8 @@ void catalog_adopt(struct catalog *c, struct config *config, struct userlist *us
 		catalog_adopt_users(c, SIZE_MAX);
 	}
 	adopt_target(&a);
-	adopt_modes(c);
+	list_for (pool, &c->pool_list, node)
+		pool_review_mode(pool);
 	if (a.old)
 		config_unref(&a.old);
 	room_note_all(c);

@@ -170,17 +170,6 @@ static void settle_primary(struct host_group *g, uint64_t now_us, uint64_t *wake
 
 /* ---- lag ---- */
 
-/* Leaves out every second one of the older samples. */
-static void thin_samples(struct host_group *g)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < g->sample_count; i++)
-		if (i % 2 == 0 || i >= HOST_SAMPLES / 2)
-			g->samples[kept++] = g->samples[i];
-	g->sample_count = kept;
-}
-
 void host_group_note(struct host_group *g, const struct host_watch *w)
 {
 	const struct host_report *r = &w->value.report;
@@ -189,8 +178,14 @@ void host_group_note(struct host_group *g, const struct host_watch *w)
 		return;
 	if (g->sample_count && g->samples[g->sample_count - 1].position >= r->position)
 		return;
-	if (g->sample_count == HOST_SAMPLES)
-		thin_samples(g);
+	if (g->sample_count == HOST_SAMPLES) {
+		/* leaves out every second one of the older samples */
+		size_t kept = 0;
+		for (size_t i = 0; i < g->sample_count; i++)
+			if (i % 2 == 0 || i >= HOST_SAMPLES / 2)
+				g->samples[kept++] = g->samples[i];
+		g->sample_count = kept;
+	}
 	g->samples[g->sample_count++] =
 	    (struct host_sample){.at_us = r->at_us, .position = r->position};
 }

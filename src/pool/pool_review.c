@@ -4,17 +4,6 @@
 #include "pool/pool.h"
 #include "pool/seats.h"
 
-/* The release looks at the new mode, in which it would not reset these servers. */
-static void reset_sessions(struct pool *pool)
-{
-	static const enum seat_state held[] = {SEAT_ACTIVE, SEAT_BEING_CANCELED};
-	struct seat *seat;
-
-	for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++)
-		list_for (seat, &pool->seats[held[i]], node)
-			seat->needs_reset = true;
-}
-
 /* Returns false if no server is at rest. */
 static bool replace_unreset(struct pool *pool)
 {
@@ -29,6 +18,8 @@ static bool replace_unreset(struct pool *pool)
 
 void pool_review_mode(struct pool *pool)
 {
+	struct seat *seat;
+
 	/* The console has no servers, and exists before the settings are known. */
 	if (pool->database->is_admin)
 		return;
@@ -36,8 +27,14 @@ void pool_review_mode(struct pool *pool)
 	if (has_sessions == pool->has_sessions)
 		return;
 	pool->has_sessions = has_sessions;
-	if (!has_sessions)
-		reset_sessions(pool);
-	else if (replace_unreset(pool))
+	if (!has_sessions) {
+		/* the release looks at the new mode, in which it would not reset these
+		 * servers */
+		static const enum seat_state held[] = {
+		    SEAT_ACTIVE, SEAT_BEING_CANCELED};
+		for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++)
+			list_for (seat, &pool->seats[held[i]], node)
+				seat->needs_reset = true;
+	} else if (replace_unreset(pool))
 		pool_kick(pool);
 }

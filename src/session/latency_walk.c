@@ -17,19 +17,6 @@ struct sum {
 	char key[]; /* both names, each with its NUL */
 };
 
-static struct sum *sum_new(const char *database, const char *user)
-{
-	size_t database_len = strlen(database) + 1, user_len = strlen(user) + 1;
-	struct sum *sum = mem_zero(sizeof(*sum) + database_len + user_len);
-
-	sum->key_len = database_len + user_len;
-	memcpy(sum->key, database, database_len);
-	memcpy(sum->key + database_len, user, user_len);
-	sum->totals.database = sum->key;
-	sum->totals.user = sum->key + database_len;
-	return sum;
-}
-
 static void sum_free(struct sum *sum)
 {
 	for (int kind = 0; kind < LATENCY_KINDS; kind++) {
@@ -41,7 +28,14 @@ static void sum_free(struct sum *sum)
 
 static struct sum *sum_of(struct map *sums, const struct pool *pool)
 {
-	struct sum *sum = sum_new(pool->database->name, pool->user->name);
+	size_t database_len = strlen(pool->database->name) + 1,
+	       user_len = strlen(pool->user->name) + 1;
+	struct sum *sum = mem_zero(sizeof(*sum) + database_len + user_len);
+	sum->key_len = database_len + user_len;
+	memcpy(sum->key, pool->database->name, database_len);
+	memcpy(sum->key + database_len, pool->user->name, user_len);
+	sum->totals.database = sum->key;
+	sum->totals.user = sum->key + database_len;
 	struct sum *known = map_get(sums, sum->key, sum->key_len);
 
 	if (known) {
