@@ -6,15 +6,15 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (90262, 76000),
+    "lines of src and include": (90200, 76000),
     "files of src/daemon": (26, 26),
-    "static functions of three lines or less with one caller": (127, 60),
-    "static functions with one caller": (1159, 1000),
+    "static functions of three lines or less with one caller": (122, 60),
+    "static functions with one caller": (1139, 1000),
     "predicates that act": (31, 0),
     "members of struct pool": (63, 40),
     "members of struct link": (42, 25),
     "members of struct client": (41, 32),
-    "words that are going": (42, 0),
+    "words that are going": (40, 0),
 }
 
 STRUCTS = {"pool": "include/pool/pool.h", "link": "include/session/server.h",
