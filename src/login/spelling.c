@@ -340,6 +340,7 @@ static void spelling_send(struct spelling *s)
 	 * wait again if it gets the same server */
 	size_t count = vars_schema_count(s->site->vars);
 	s->reset = 0;
+	server->confirmed = 0; /* what has the server's own value is reset afterwards */
 	for (size_t i = 0; i < count; i++)
 		if (is_put(s, server, i, &sql))
 			buf_put_text(&sql, ";");

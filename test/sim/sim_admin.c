@@ -142,7 +142,7 @@ static void order_something(struct admin *a)
 	char command[COMMAND];
 
 	if (a->is_repairing || is_finishing ||
-	    (world.now_us - repaired_us > CALM_US && a->id == 0)) {
+	    (world.now_us - repaired_us > CALM_US * (1 + a->id))) {
 		if (!a->is_repairing)
 			a->repairs = 0;
 		repair(a);

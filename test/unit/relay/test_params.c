@@ -280,6 +280,20 @@ static void the_servers_own_value_is_set_where_it_was_not(void **state)
 	peer_hear(client, 'Z');
 	/* once is enough */
 	query(client, server);
+	/* the spelling of another client's value is the server's own one */
+	peer_start(stage_client(stage), "u", "d", "TimeZone", "universal");
+	assert_hears(server, 'Q', "Q:SET TimeZone='universal';");
+	peer_answer(server, "SET", 'I');
+	assert_hears(server, 'Q', "Q:RESET TimeZone;");
+	peer_answer(server, "RESET", 'I');
+	stage_settle(stage);
+	peer_text(client, 'Q', "select 1");
+	assert_hears(server, 'Q', "Q:SET TimeZone='UTC';");
+	peer_answer(server, "SET", 'I');
+	assert_hears(server, 'Q', "Q:select 1");
+	peer_answer(server, "SELECT 1", 'I');
+	tell_source(server, false);
+	peer_hear(client, 'Z');
 	stage_free(&stage);
 }
 
