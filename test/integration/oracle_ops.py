@@ -205,6 +205,8 @@ class ResetWatcher:
             self.is_open, self.portal = True, None
         elif kind == "P" and RESETS.search(args[1]):
             self.resetting.add(args[0])
+        elif kind == "C" and args[0] == "S":
+            self.resetting.discard(args[1])
         elif kind == "B" and args[1] in self.resetting:
             self.is_open, self.portal = True, args[0]
         elif kind == "wait" and self.cycle.sure:

@@ -6,7 +6,8 @@ a cycle up to Sync. Kept out, because nothing between client and server could ma
 session state of other kinds outside transaction blocks; tables that change their shape below
 prepared statements; and, in named statements, literals whose meaning hangs on a parameter
 (they are read when the text is parsed, and texts are shared). `statement` sequences have no transaction blocks either. `session` sequences have
-no such limits.
+no such limits. In `schema` sequences clients also change tables, types and the search_path, and
+prepare what depends on them anew.
 """
 
 import random
@@ -195,10 +196,38 @@ TAKEN_BACK = ("set DateStyle = 'German'", "set DateStyle = 'SQL, DMY'",
 READ_UNDER = ("select date '02-03-2020'", "select timestamptz '2020-06-02 03:04:05'",
               "select interval '1 day 02:00'", "show DateStyle",
               "select current_setting('TimeZone')")
+# Changes of the client's own table, and of a table in two schemas and its enum, and what depends
+# on them.
+CHANGES_OF_OWN = (
+    "alter table T add column more int", "alter table T drop column if exists more",
+    "alter table T alter column v type varchar(80)", "alter table T alter column v type text",
+    "alter table T alter column id type bigint", "alter table T alter column id type int",
+    "alter table T rename column v to w; alter table T rename column w to v",
+    "do $$ begin alter table T add column more text; end $$")
+USES_OF_OWN = (("select * from T order by id", ""), ("select id, v from T where v = $1", "t"),
+               ("insert into T (id, v) values ($1, $2) returning *", "it"),
+               ("update T set v = $1 where id = $2 returning *", "ti"), ("select more from T limit 1", ""))
+RESTORE = ("alter table T drop column if exists more; alter table T alter column v type text; "
+           "alter table T alter column id type int")
+COMMON = ("drop table if exists common; drop table if exists other.common; "
+          "drop type if exists mood, old_mood; create type mood as enum ('a', 'b'); "
+          "create table common (id int, m mood)")
+CHANGES = (
+    "alter table common add column more int", "alter table common drop column if exists more",
+    "alter table common alter column id type text", "alter table common alter column id type int using id::int",
+    "alter type mood rename to old_mood; create type mood as enum ('a', 'b', 'c'); "
+    "alter table common alter column m type mood using m::text::mood; drop type old_mood",
+    "alter type mood add value if not exists 'd'", "drop table common; create table common (id int, m mood)",
+    "drop table if exists common; create table common (id text, m text)",
+    "drop type if exists mood cascade; create type mood as enum ('z')",
+    "create table other.common as select 1.5 as id, 'x'::text as m", "drop table if exists other.common")
+USES = (("select * from common order by 1", ""), ("select id from common where m = $1", "m"),
+        ("insert into common values ($1, $2) returning *", "im"), ("select $1::mood", "m"),
+        ("select id, m from common where id = $1", "i"))
 TYPE_OF = {"i": 23, "t": 25, "b": 16}
 VALUES = {"i": ("1", "2", "3", "5", "0", "-7", "41", None), "t": ("text", "", "it's", None),
-          "b": ("t", "f")}
-BAD = {"i": ("abc", "99999999999", ""), "t": ("\xff",), "b": ("maybe",)}
+          "b": ("t", "f"), "m": ("a", "b", "z", None)}
+BAD = {"i": ("abc", "99999999999", ""), "t": ("\xff",), "b": ("maybe",), "m": ("nothing",)}
 
 # The OIDs of int4pl, int4div, and an unknown function
 FUNCTIONS = [(177, ("40", "2")), (154, ("8", "2")), (154, ("8", "0")), (177, ("x", "2")),
@@ -211,7 +240,9 @@ BAD_ROWS = ("not a number\tx\n", "3\tagain\n", "12\n", "13\ta\tb\n", "14\tbad \\
 class Maker:
     """Makes one sequence for several clients."""
 
-    def __init__(self, seed, mode="transaction", named=True, restored=(), is_wide=False):
+    def __init__(self, seed, mode="transaction", named=True, restored=(), is_wide=False,
+                 is_migrating=False):
+        self.is_migrating = is_migrating
         self.random = random.Random("%s %s" % (mode, seed))
         # This is a separate generator, so that the other units of a seed stay the same.
         self.rare = random.Random("taken back, %s %s" % (mode, seed))
@@ -251,6 +282,8 @@ class Maker:
         for _ in range(self.random.randint(1, 4) + clients):
             self.client = self.random.randint(1, clients)
             self.unit()
+            if self.is_migrating:
+                self.migration(is_serial)
             if self.rare.random() < 0.15:
                 self.taken_back()
             if self.is_wide and self.has(0.6):
@@ -269,6 +302,11 @@ class Maker:
             if self.is_free:
                 self.reset("discard all")
                 self.say("Q", "alter table t%d drop column if exists more" % self.client)
+            elif self.is_migrating:
+                self.forget()
+                self.say("Q", self.table(RESTORE))
+            if self.is_free:
+                pass
             elif how == "keep":
                 for name in STATEMENTS:
                     if (self.client, name) in self.known:
@@ -283,6 +321,67 @@ class Maker:
     def reset(self, sql):
         self.say("Q", sql)
         self.say("wait")
+
+    # changes of the schema
+
+    def forget(self):
+        """Closes all statements: those that are used behind a change are prepared anew, as the
+        pooler heals an old one where PostgreSQL says that its plan must not change (protocol.md 12)."""
+        for name in STATEMENTS:
+            if self.known.pop((self.client, name), None):
+                self.say("C", "S", name)
+        self.known.pop((self.client, ""), None)
+        self.say("S")
+
+    def migration(self, is_alone):
+        """Changes the client's own table, or if clients run one after the other a common one, and
+        prepares statements that depend on it; within a transaction or not."""
+        is_common = is_alone and self.has(0.6)
+        changes, uses = (CHANGES, USES) if is_common else (CHANGES_OF_OWN, USES_OF_OWN)
+        self.forget()
+        if is_common and self.has(0.4):
+            self.say("Q", COMMON)
+        ending = self.pick(("", "", "commit", "rollback"))
+        if ending:
+            self.say("Q", "begin")
+        for _ in range(self.random.randint(1, 4)):
+            if self.has(0.5):
+                self.change(self.table(self.pick(changes)))
+            if is_common and ending and self.has(0.2):
+                self.say("Q", "set local search_path = other, public")
+            self.use(*self.pick(uses))
+            self.maybe_wait()
+        self.say("wait")
+        if ending:
+            self.say("Q", ending)
+        self.end_any_block()
+        self.forget()
+
+    def change(self, sql):
+        if ";" in sql or self.has(0.6):
+            self.say("Q", sql)
+            return
+        self.say("P", "", sql, ())
+        self.say("B", "", "", (), (), ())
+        self.say("E", "", 0)
+        if self.has(0.7):
+            self.say("S")
+
+    def use(self, sql, kinds):
+        name = self.pick(self.names)
+        if name:
+            self.say("C", "S", name)
+        self.say("P", name, self.table(sql), ())
+        if self.has(0.7):
+            self.say("D", "S", name)
+        for _ in range(self.random.randint(1, 2)):
+            self.say("B", "", name, self.values(kinds), (), ())
+            if self.has(0.5):
+                self.say("D", "P", "")
+            self.say("E", "", 0)
+        if name:
+            self.say("C", "S", name)
+        self.say("S")
 
     # units: each begins and ends outside a transaction block, after a Sync or Query
 
@@ -546,6 +645,6 @@ class Maker:
         self.maybe_wait(0.6)
 
 
-def make(seed, mode="transaction", named=True, restored=(), is_wide=False):
+def make(seed, mode="transaction", named=True, restored=(), is_wide=False, is_migrating=False):
     """Makes a sequence. `restored` are the clients that set parameters in their startup packets."""
-    return Maker(seed, mode, named, restored, is_wide).sequence()
+    return Maker(seed, mode, named, restored, is_wide, is_migrating).sequence()

@@ -85,6 +85,21 @@ def test_every_byte_is_split_and_joined(make_oracle, mode):
     assert one.left_behind == 0
 
 
+@pytest.mark.timeout(180)
+def test_changes_of_the_schema(make_oracle):
+    """With both engines, and with 3 workers. How many sequences run depends on the machine."""
+    one = make_oracle(oracle.SCHEMA, "schema")
+    found = None
+    try:
+        done = one.run(range(SEED, SEED + SEQUENCES), time.monotonic() + PIECES_SECONDS)
+    except oracle.Found as difference:
+        found = str(difference)
+    if found:
+        pytest.fail(found, pytrace=False)
+    assert done > 0
+    assert one.left_behind == 0
+
+
 @pytest.mark.skipif(SHARE < 0.1, reason="shown by the run with more sequences")
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("is_serial", [True, False])
