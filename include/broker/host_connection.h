@@ -36,6 +36,7 @@ struct watched_host {
 	struct host_report report; /* of the answer under way */
 	char why[HOST_REASON_MAX]; /* the system's words about the attempt */
 	bool is_noted;             /* it has answered since the last decision */
+	bool has_servers;          /* see host_survey_tidy */
 	char told[2 * HOST_REASON_MAX];
 };
 

@@ -13,7 +13,10 @@ struct watched_database {
 	struct node node; /* in monitor->databases */
 	char *name;       /* owned */
 	struct host_group group;
-	struct watched_host **hosts; /* owned */
+	/* owned: those of the group, and behind them those that the entry has no more,
+	 * but some server is still there, and may hang */
+	struct watched_host **hosts;
+	size_t host_count;
 	uint64_t wake_us;
 	/* what the last survey has found */
 	bool is_wanted, is_busy;

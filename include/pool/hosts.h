@@ -62,6 +62,8 @@ struct hosts {
 	/* a reference: the host to use exclusively while it is up and has the right
 	 * role.  NULL: all hosts are equal. */
 	struct host *elected;
+	/* servers may be at hosts that the entry has no more, see hosts_lose */
+	bool has_leavers;
 	/* number of random numbers drawn for load_balance_hosts=random */
 	uint64_t draws;
 	/* the monitor of hosts has told its verdicts, which count from then on */
@@ -127,6 +129,9 @@ void hosts_hint(struct database *db, const struct host *host,
 bool hosts_avoid(struct seat *seat, const char *text, uint64_t now_us);
 /* The pool's login has succeeded. */
 void hosts_forgive(struct seat *seat);
+/* A host that the entry has no more hangs: what is left of it counts as hosts_is_lost.
+ */
+void hosts_lose(struct database *db, const char *name, int port);
 /* Whether the seat's host hangs, and another one serves. */
 bool hosts_is_lost(const struct seat *seat);
 

@@ -196,6 +196,45 @@ static bool has_noted(const struct watched_database *d)
 	return false;
 }
 
+/* A host that the entry of a database has no more, as an order for every site. */
+struct loss {
+	size_t name_at; /* of the host, behind the database's; 0: the Unix socket */
+	int port;
+	char names[];
+};
+
+static void lose(struct site *site, const void *what)
+{
+	const struct loss *loss = what;
+	struct database *db = catalog_find_database(site->catalog, loss->names);
+
+	if (db)
+		hosts_lose(
+		    db, loss->name_at ? loss->names + loss->name_at : NULL, loss->port);
+}
+
+/* Nobody but the monitor knows that servers which are still there wait in vain. */
+static void tell_losses(const struct host_monitor *m, const struct watched_database *d)
+{
+	for (size_t i = d->group.count; i < d->host_count; i++) {
+		const struct host_watch *w = &d->hosts[i]->watch;
+		const char *name = w->name ? w->name : "";
+		size_t at = strlen(d->name) + 1;
+		size_t size = sizeof(struct loss) + at + strlen(name) + 1;
+		struct loss *loss;
+
+		if (w->value.state != HOST_HANGS)
+			continue;
+		loss = mem_zero(size);
+		loss->name_at = w->name ? at : 0;
+		loss->port = w->port;
+		strcpy(loss->names, d->name);
+		strcpy(loss->names + at, name);
+		crew_order(m->site, lose, loss, size);
+		mem_free(loss);
+	}
+}
+
 static void decide(struct host_monitor *m, struct watched_database *d)
 {
 	struct host_group *g = &d->group;
@@ -210,6 +249,7 @@ static void decide(struct host_monitor *m, struct watched_database *d)
 	host_group_decide(g, now_of(m), &change, &d->wake_us);
 	arm(m, d->wake_us);
 	tell_service(m, d, &change);
+	tell_losses(m, d);
 	if (is_asked)
 		d->is_hinted = false;
 	if (change.is_any || is_asked || d->wants_verdicts)
@@ -230,11 +270,11 @@ static void set_policies(struct host_monitor *m)
 		struct scope scope = scope_of_database(db);
 		uint64_t period_us = scope_role_check_period(scope);
 		uint64_t hung_us =
-		    d->group.count > 1 ? scope_host_hung_timeout(scope) : 0;
+		    d->host_count > 1 ? scope_host_hung_timeout(scope) : 0;
 		/* what clients feel is noticed a second later at most */
 		if (d->is_busy && (!period_us || period_us > SURVEY_US))
 			period_us = SURVEY_US;
-		for (size_t i = 0; i < d->group.count; i++) {
+		for (size_t i = 0; i < d->host_count; i++) {
 			struct host_policy *p = &d->hosts[i]->policy;
 			if (period_us && (!p->period_us || !p->is_wanted ||
 					     period_us < p->period_us))

@@ -60,6 +60,14 @@ static struct watched_database *watched_database(
 	return d;
 }
 
+bool host_survey_has(const struct watched_database *d, const struct watched_host *host)
+{
+	for (size_t i = 0; i < d->host_count; i++)
+		if (d->hosts[i] == host)
+			return true;
+	return false;
+}
+
 /* Takes over the hosts and rules of the entry. */
 static void adopt_group(
     struct host_monitor *m, struct watched_database *d, const struct database *db)
@@ -74,13 +82,21 @@ static void adopt_group(
 	struct host_watch **watches =
 	    mem_alloc(config->host_count * sizeof(struct host_watch *));
 
-	mem_free(d->hosts);
-	d->hosts = mem_alloc(config->host_count * sizeof(struct watched_host *));
+	struct watched_host **before = d->hosts;
+	size_t before_count = d->host_count;
+
+	d->hosts = mem_alloc(
+	    (config->host_count + before_count) * sizeof(struct watched_host *));
+	d->host_count = config->host_count;
 	for (size_t i = 0; i < config->host_count; i++) {
 		d->hosts[i] =
 		    watched_host(m, config->hosts[i].host, config->hosts[i].port);
 		watches[i] = &d->hosts[i]->watch;
 	}
+	for (size_t i = 0; i < before_count; i++)
+		if (!host_survey_has(d, before[i]))
+			d->hosts[d->host_count++] = before[i];
+	mem_free(before);
 	host_group_adopt(&d->group, &rules, watches, config->host_count);
 	for (size_t i = 0; i < db->hosts.count && !d->group.is_settled; i++) {
 		struct host *host = db->hosts.list[i];
@@ -196,7 +212,28 @@ static const struct pool *pool_in_use(const struct database *db, bool *is_busy)
 	return found;
 }
 
-static void survey_database(struct host_monitor *m, const struct database *db)
+/* Notes which hosts have servers, if it matters: some of the database have left its
+ * entry, at this site or at another one. */
+static void note_servers(struct host_monitor *m, struct database *db)
+{
+	const struct share *share;
+	const struct pool *pool;
+	struct watched_host *w;
+
+	db->hosts.has_leavers = false;
+	list_for (pool, &db->pools, db_node) {
+		list_for (share, &pool->shares, node) {
+			w = share->seat_count ? host_survey_find(m, share->host->name,
+						    share->host->port)
+					      : NULL;
+			if (w)
+				w->has_servers = true;
+			db->hosts.has_leavers |= !share->host->is_listed;
+		}
+	}
+}
+
+static void survey_database(struct host_monitor *m, struct database *db)
 {
 	bool is_busy = false, is_new;
 	const struct pool *pool = pool_in_use(db, &is_busy);
@@ -213,6 +250,8 @@ static void survey_database(struct host_monitor *m, const struct database *db)
 		adopt_group(m, d, own);
 		d->is_wanted = true;
 	}
+	if (db->hosts.has_leavers || d->host_count > d->group.count)
+		note_servers(m, db);
 	host_group_begin(&d->group, loop_now(m->site->loop));
 	d->is_busy |= is_busy || db->is_switching;
 	d->wants_verdicts |= !hosts_are_judged(db);
@@ -230,20 +269,12 @@ static void survey_database(struct host_monitor *m, const struct database *db)
 
 static void survey_site(struct site *site, void *ctx)
 {
-	const struct database *db;
+	struct database *db;
 
 	list_for (db, &site->catalog->database_list, node) {
-		if (hosts_are_watched(db))
+		if (hosts_are_watched(db) || db->hosts.has_leavers)
 			survey_database(ctx, db);
 	}
-}
-
-bool host_survey_has(const struct watched_database *d, const struct watched_host *host)
-{
-	for (size_t i = 0; i < d->group.count; i++)
-		if (d->hosts[i] == host)
-			return true;
-	return false;
 }
 
 /* How servers log in may have changed: connections that work are opened anew, as those
@@ -314,14 +345,22 @@ void host_survey_run(struct host_monitor *m)
 		d->is_wanted = d->is_busy = false;
 	}
 	list_for (w, &m->hosts, node)
-		w->policy.is_wanted = false;
+		w->policy.is_wanted = w->has_servers = false;
 	(void)crew_each(m->site, survey_site, m);
 }
 
 void host_survey_tidy(struct host_monitor *m)
 {
+	struct watched_database *d;
 	struct watched_host *w;
 
+	list_for (d, &m->databases, node) {
+		size_t kept = d->group.count;
+		for (size_t i = kept; i < d->host_count; i++)
+			if (d->hosts[i]->has_servers)
+				d->hosts[kept++] = d->hosts[i];
+		d->host_count = kept;
+	}
 	list_for (w, &m->hosts, node)
 		if (!w->policy.is_wanted)
 			forget_login(w);

@@ -111,6 +111,8 @@ bool hosts_adopt(struct database *db)
 		elected->refs++;
 	else
 		elected = NULL;
+	for (size_t i = 0; i < hosts->count; i++)
+		hosts->has_leavers |= !hosts->list[i]->is_listed;
 	hosts_done(hosts);
 	hosts->list = list;
 	hosts->count = config->host_count;
@@ -431,11 +433,29 @@ void hosts_forgive(struct seat *seat)
 	seat->share->avoided_until_us = 0;
 }
 
+void hosts_lose(struct database *db, const char *name, int port)
+{
+	struct share *share;
+	struct pool *pool;
+
+	list_for (pool, &db->pools, db_node) {
+		list_for (share, &pool->shares, node) {
+			struct host *host = share->host;
+			if (host->is_listed || host->port != port ||
+			    !is_same_text(host->name, name))
+				continue;
+			host->verdict.value.state = HOST_HANGS;
+			pool->has_lost_hosts = true;
+			pool_kick(pool);
+		}
+	}
+}
+
 bool hosts_is_lost(const struct seat *seat)
 {
 	const struct host *host = seat->share ? seat->share->host : NULL;
 
-	return host && hosts_are_judged(seat->pool->database) &&
+	return host && (hosts_are_judged(seat->pool->database) || !host->is_listed) &&
 	       host->verdict.value.state == HOST_HANGS &&
 	       hosts_has_other(seat->pool, host);
 }

@@ -412,3 +412,128 @@ def test_user_of_the_monitor(make_pooler, fake, is_let_in):
             more.query("select 1")
     assert ("watcher", True) in users and ("trust_user", False) in users
     assert ("watcher", False) not in users and ("trust_user", True) not in users
+
+
+class Hung:
+    """A client whose query runs at a host that hangs."""
+
+    def __init__(self, pooler, name, node):
+        self.client = pooler.connect(database=name)
+        self.client.query("begin")
+        node.freeze()
+        self.client.send(wire.query("insert into moved values (-1)"))
+
+    def is_told(self):
+        error = self.client.recv_until("E")[-1]
+        assert error.field("C") == "08006" and "does not answer" in error.text(), error
+        self.client.close()
+        return True
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["any", "to"])
+def test_switchover_amid_a_hang(make, pair, named):
+    """SWITCHOVER does not wait for servers of the host that hangs, and goes on at the promoted one."""
+    old, new = pair.primary, pair.standby
+    pooler = make({"db": "read-write"}, switchover_timeout=60)
+    with pooler.connect(database="db") as other:
+        assert other.value("select 1") == "1"
+        settled(pooler, "db", pair)
+        hung = Hung(pooler, "db", old)
+        waiting.wait_for(lambda: state(pooler, "db", old) == "hangs", "it is noticed", DEADLINE)
+        console = pooler.console()
+        console.send(wire.query("SWITCHOVER db" + (" TO 127.0.0.1:%d" % new.port if named else "")))
+        other.send(wire.query("select inet_server_port()"))
+        new.do("select pg_promote(true, 60)")
+        end = console.recv_until("CE")[-1]
+        assert end.kind == "C" and end.tag() == "SWITCHOVER", end
+        assert other.finish().value == str(new.port)
+        assert hung.is_told()
+        old.thaw()
+        waiting.wait_for(lambda: state(pooler, "db", old) == "unfit", "the old one is back", DEADLINE)
+        assert other.value("select inet_server_port()") == str(new.port)
+
+
+@pytest.mark.parametrize("command", ["RECONNECT db", "PAUSE db"])
+def test_commands_amid_a_hang(make, pair, command):
+    """They wait for no server of a host that hangs as soon as another one serves."""
+    old, new = pair.primary, pair.standby
+    pooler = make({"db": "read-write"})
+    with pooler.connect(database="db") as other:
+        assert other.value("select 1") == "1"
+        settled(pooler, "db", pair)
+        hung = Hung(pooler, "db", old)
+        waiting.wait_for(lambda: state(pooler, "db", old) == "hangs", "it is noticed", DEADLINE)
+        console = pooler.console()
+        console.send(wire.query(command))
+        new.do("select pg_promote(true, 60)")
+        end = console.recv_until("CE")[-1]
+        assert end.kind == "C", end
+        assert hung.is_told()
+        pooler.admin.query("RESUME db", check=False)
+        assert other.value("select inet_server_port()") == str(new.port)
+
+
+@pytest.mark.parametrize("kept, is_noticed", [("role", False), ("none", True), ("none", False)],
+                         ids=["a role", "no role, noticed", "no role"])
+def test_a_reload_takes_the_host_that_hangs_away(make, pair, is_noticed, kept):
+    """A client whose query hangs there is told, also when nobody looks after that host any more."""
+    old, new = pair.primary, pair.standby
+    pooler = make({"db": "read-write"})
+    with pooler.connect(database="db") as other:
+        assert other.value("select 1") == "1"
+        settled(pooler, "db", pair)
+        hung = Hung(pooler, "db", old)
+        if is_noticed:
+            waiting.wait_for(lambda: state(pooler, "db", old) == "hangs", "it is noticed", DEADLINE)
+        new.do("select pg_promote(true, 60)")
+        entry = "host=127.0.0.1 port=%d dbname=postgres pool_size=4" % new.port
+        if kept == "role":
+            entry += " target_session_attrs=read-write"
+        pooler.databases["db"] = entry
+        pooler.write_files()
+        pooler.admin.query("RELOAD")
+        assert other.value("select inet_server_port()") == str(new.port)
+        assert hung.is_told()
+
+
+def test_takeover_amid_a_failover(make, pair, restart):
+    """-R while the primary hangs, and the promotion follows: writers go on in the new process."""
+    old, new = pair.primary, pair.standby
+    pooler = make({"db": "read-write"})
+    with Writers(pooler, "db") as writers:
+        writers.go_on("rows come")
+        settled(pooler, "db", pair)
+        hung = Hung(pooler, "db", old)
+        waiting.wait_for(lambda: state(pooler, "db", old) == "hangs", "it is noticed", DEADLINE)
+        before = restart(pooler)
+        new.do("select pg_promote(true, 60)")
+        writers.go_on("rows come from the new primary")
+        assert hung.is_told()
+        wait_end(before, pooler)
+        old.thaw()
+        waiting.wait_for(lambda: state(pooler, "db", old) == "unfit", "it is back", DEADLINE)
+        writers.go_on("rows go on", 100)
+
+
+def test_users_with_other_rights(make_pooler, pair):
+    """Hosts of several databases: one that refuses the user of one is used by the users of others."""
+    lines = ["local replication all trust", "host all app_refused 127.0.0.1/32 reject"] + postgres.hba_lines()
+    for node in pair.nodes:
+        node.set_hba(lines)
+    pooler = make_pooler(
+        {"refused": pair.entry("target_session_attrs=read-write user=app_refused role_check_period=0.2"),
+         "served": pair.entry("target_session_attrs=read-write user=trust_user role_check_period=0.5"),
+         "read": pair.entry("target_session_attrs=standby user=trust_user")},
+        settings={"pool_mode": "transaction", "host_hung_timeout": HUNG, "query_wait_timeout": 20, "workers": 4})
+    with pooler.client(database="refused") as refused:
+        refused.send(refused.startup_packet())
+        error = refused.recv_until("E")[-1]
+        assert "pg_hba.conf rejects" in error.text(), error
+        with pooler.connect(database="served") as writer, pooler.connect(database="read") as reader:
+            for _ in range(20):
+                assert int(writer.value("select inet_server_port()")) == pair.primary.port
+                assert int(reader.value("select inet_server_port()")) == pair.standby.port
+            pair.primary.stop("INT")
+            pair.promote()
+            assert int(writer.value("select inet_server_port()")) == pair.primary.port
+            pair.follow()
