@@ -13,6 +13,10 @@
  * host: clients wait. */
 enum { AGAIN_US = 1000000 };
 
+/* How often one is asked over an open connection meanwhile: it may have been promoted.
+ */
+enum { URGENT_US = 200000 };
+
 /* The least time between two attempts or questions, however many hints come. */
 enum { LEAST_US = 100000 };
 
@@ -78,6 +82,8 @@ static uint64_t interval_us(const struct host_watch *w, const struct host_policy
 
 	if (w->is_hinted)
 		return LEAST_US;
+	if (p->is_urgent && w->phase == WATCH_RESTING)
+		return period_us < URGENT_US ? period_us : URGENT_US;
 	if (p->is_urgent || w->value.state == HOST_DOWN || w->value.state == HOST_HANGS)
 		return period_us < AGAIN_US ? period_us : AGAIN_US;
 	/* each attempt that a server refuses is a line in its log */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "pool/host_group.h"
 #include "pool/hosts_role.h"
 #include "pool/pool_effective.h"
 #include "pool/scopes.h"
@@ -460,7 +461,8 @@ bool hosts_is_lost(const struct seat *seat)
 	       hosts_has_other(seat->pool, host);
 }
 
-/* A host is up again: no pool needs to wait because its last attempt has failed. */
+/* Another host serves, or one is up again: no pool needs to wait because its last
+ * attempt has failed. */
 static void forget_failures(struct database *db)
 {
 	struct pool *pool;
@@ -530,13 +532,19 @@ void hosts_follow(
     struct database *db, const struct host_verdict *list, size_t count, uint64_t now_us)
 {
 	struct hosts *hosts = &db->hosts;
+	bool is_served_anew = false;
 	struct pool *pool;
 
 	/* the entry has others by now, about which it tells soon */
 	if (count != hosts->count)
 		return;
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
+		is_served_anew |= host_group_serves(&list[i]) &&
+				  !host_group_serves(&hosts->list[i]->verdict);
 		hosts->list[i]->verdict = list[i];
+	}
+	if (is_served_anew)
+		forget_failures(db);
 	hosts->is_judged = true;
 	hosts->is_stale = false;
 	hosts->hinted_us = 0; /* what happens from now on is news */

@@ -591,6 +591,13 @@ void pool_orphan(struct seat *seat, uint64_t now_us)
 	queue_unlink(seat);
 }
 
+/* Where another host serves, its next attempt may follow at once. */
+static void count_as_failure(struct seat *seat)
+{
+	if (!seat->share || !hosts_has_other(seat->pool, seat->share->host))
+		seat->pool->last_connect_failed = true;
+}
+
 void pool_abandon(struct seat *seat, uint64_t now_us)
 {
 	note_time(seat->pool, now_us);
@@ -598,7 +605,7 @@ void pool_abandon(struct seat *seat, uint64_t now_us)
 	/* a new connection that fails its check counts as a failed attempt, so that the
 	 * next one does not follow at once */
 	if (seat->state == SEAT_TESTED && !seat->was_lent)
-		seat->pool->last_connect_failed = true;
+		count_as_failure(seat);
 	if (seat->state != SEAT_LOGIN && seat->state != SEAT_NONE && !seat->was_lent)
 		seat->pool->has_wasted = true;
 	if (seat->state != SEAT_NONE)
@@ -609,7 +616,7 @@ void pool_lose_unused(struct seat *seat, uint64_t now_us)
 {
 	/* a new connection counts as a failed attempt here, too */
 	if (seat->born_us == seat->pool->dial_us)
-		seat->pool->last_connect_failed = true;
+		count_as_failure(seat);
 	pool_abandon(seat, now_us);
 }
 

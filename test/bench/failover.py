@@ -71,6 +71,12 @@ def come_back(bench):
     bench.pair.primary.thaw()
 
 
+def start_again(bench):
+    """The old primary comes back as a second one, and is given the time to get writes."""
+    bench.pair.primary.start()
+    time.sleep(SECONDS)
+
+
 def refuse(bench):
     node = bench.pair.standby
     node.write_hba(["local all all trust", "host replication all 127.0.0.1/32 trust",
@@ -88,8 +94,10 @@ def planned(bench):
     return at
 
 
+# "promoted": the standby is promoted although the primary runs. "two primaries": the old one is
+# started again after a failover.
 EVENTS = [Event("killed", kill), Event("hung", hang, come_back), Event("refused", refuse),
-          Event("planned", planned)]
+          Event("planned", planned), Event("promoted", promote), Event("two primaries", kill, start_again)]
 
 
 class Bench:

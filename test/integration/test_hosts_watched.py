@@ -1,6 +1,7 @@
 """Databases whose hosts are watched by the monitor (host_hung_timeout): real servers that hang, refuse,
 are promoted, and come back as a second primary."""
 
+import socket
 import struct
 import threading
 import time
@@ -147,6 +148,91 @@ def test_a_primary_that_hangs_and_comes_back(make, pair):
     assert " LOG database \"db\" is read-write at 127.0.0.1:%d after " % new.port in log
     assert log.count("has two primaries that are up") == 1
     assert "older timeline" in show(pooler, "db")[old.port]["reason"]
+
+
+class Cable:
+    """A proxy before a server. Once it is cut, packets vanish: nothing passes on connections that are
+    open, and the kernel drops the packets of those that begin, as the queue of the listener is full."""
+
+    def __init__(self, port):
+        self.target, self.is_cut, self.sockets = ("127.0.0.1", port), threading.Event(), []
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=0)
+        self.port = self.listener.getsockname()[1]
+        self.acceptor = threading.Thread(target=self.accept, daemon=True)
+        self.acceptor.start()
+
+    def accept(self):
+        self.listener.settimeout(0.05)
+        while not self.is_cut.is_set():
+            try:
+                here, _ = self.listener.accept()
+            except TimeoutError:
+                continue
+            there = socket.create_connection(self.target)
+            self.sockets += [here, there]
+            for source, target in ((here, there), (there, here)):
+                threading.Thread(target=self.carry, args=(source, target), daemon=True).start()
+
+    def carry(self, source, target):
+        while True:
+            try:
+                data = source.recv(65536)
+                if self.is_cut.is_set():
+                    return
+                target.sendall(data) if data else target.shutdown(socket.SHUT_WR)
+            except OSError:
+                return
+            if not data:
+                return
+
+    def cut(self):
+        self.is_cut.set()
+        self.acceptor.join()
+
+        def is_full():
+            filler = socket.socket()
+            filler.settimeout(1)
+            self.sockets.append(filler)
+            try:
+                filler.connect(("127.0.0.1", self.port))
+            except TimeoutError:
+                return True
+            return False
+
+        waiting.wait_for(is_full, "the kernel drops packets", DEADLINE)
+
+    def close(self):
+        self.is_cut.set()
+        self.acceptor.join()
+        for sock in self.sockets + [self.listener]:
+            sock.close()
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_host_that_is_powered_off(make_pooler, pair, workers):
+    """Its packets vanish: it hangs, for those who log in and for those who wait for an answer. Nobody
+    waits for a timeout of TCP or of the login."""
+    cable = Cable(pair.primary.port)
+    try:
+        pooler = make_pooler(
+            {"db": "host=127.0.0.1,127.0.0.1 port=%d,%d dbname=postgres target_session_attrs=read-write "
+                   "pool_size=4" % (cable.port, pair.standby.port)},
+            settings={"pool_mode": "transaction", "workers": workers, "role_check_period": 30,
+                      "host_hung_timeout": HUNG, "server_connect_timeout": 3600, "query_wait_timeout": 3600,
+                      "query_wait_notify": 0})
+        with Writers(pooler, "db") as writers:
+            writers.go_on("rows come")
+            cable.cut()
+            waiting.wait_for(lambda: show(pooler, "db")[cable.port]["state"] == "hangs", "it is noticed", DEADLINE)
+            assert not writers.errors  # No other host serves: they are left in peace.
+            pair.standby.do("select pg_promote(true, 60)")
+            writers.go_on("rows come from the new primary")
+            assert writers.errors
+            pair.primary, pair.standby = pair.standby, pair.primary
+        rows = {int(row[0]) for row in rows_of(pair.primary, "select n from moved")}
+        assert set(writers.acknowledged[-30:]) <= rows
+    finally:
+        cable.close()
 
 
 def test_a_host_that_refuses(make, pair):

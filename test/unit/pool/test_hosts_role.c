@@ -218,6 +218,36 @@ static void a_reported_role_counts_at_once(void **state)
 	town_done(&t);
 }
 
+/* The newest connection at the primary ends, which had got nothing yet.  As
+ * soon as another host is the primary, clients go on there, whatever
+ * server_login_retry says; also when the connection is lost after that. */
+static void what_is_lost_at_an_old_primary_delays_nobody(void **state)
+{
+	(void)state;
+	for (int is_late = 0; is_late < 2; is_late++) {
+		struct ask a;
+		struct town t;
+		begin_writing(&t, &a);
+		struct seat *seat = a.seat;
+		for (int i = 0; i < 2; i++) {
+			if (i == is_late) {
+				pool_lose_unused(seat, t.w.now);
+				pool_part(&a);
+				town_close(&t, seat);
+			}
+			t.w.now += SECOND / 4;
+			t.standbys = "ac";
+			if (i == 0)
+				town_look(&t);
+		}
+		town_ask(&t, t.pool, &a);
+		assert_string_equal(t.dialed, "ab");
+		assert_non_null(a.seat);
+		town_give(&t, &a);
+		town_done(&t);
+	}
+}
+
 /* An error of a server that does not report its role: the monitor is asked, once a
  * second at most. */
 static void an_error_casts_doubt(void **state)
@@ -366,6 +396,7 @@ int main(void)
 	    cmocka_unit_test(the_first_word_is_waited_for),
 	    cmocka_unit_test(an_old_word_does_not_count),
 	    cmocka_unit_test(a_reported_role_counts_at_once),
+	    cmocka_unit_test(what_is_lost_at_an_old_primary_delays_nobody),
 	    cmocka_unit_test(an_error_casts_doubt),
 	    cmocka_unit_test(read_only_users_concern_themselves),
 	    cmocka_unit_test(a_standby_that_comes_back_is_preferred),
