@@ -188,14 +188,6 @@ static struct host_watch *chosen_of(
 	return NULL;
 }
 
-static bool has_noted(const struct watched_database *d)
-{
-	for (size_t i = 0; i < d->group.count; i++)
-		if (d->hosts[i]->is_noted)
-			return true;
-	return false;
-}
-
 /* A host that the entry of a database has no more, as an order for every site. */
 struct loss {
 	size_t name_at; /* of the host, behind the database's; 0: the Unix socket */
@@ -239,11 +231,14 @@ static void decide(struct host_monitor *m, struct watched_database *d)
 {
 	struct host_group *g = &d->group;
 	struct host_change change;
-	bool is_asked = d->is_hinted && has_noted(d);
+	bool is_asked = false;
 
-	for (size_t i = 0; i < g->count; i++)
-		if (d->hosts[i]->is_noted)
-			host_group_note(g, g->members[i].watch);
+	for (size_t i = 0; i < g->count; i++) {
+		if (!d->hosts[i]->is_noted)
+			continue;
+		host_group_note(g, g->members[i].watch);
+		is_asked = d->is_hinted;
+	}
 	host_group_choose(g, chosen_of(m, d));
 	d->wake_us = UINT64_MAX;
 	host_group_decide(g, now_of(m), &change, &d->wake_us);
