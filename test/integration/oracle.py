@@ -180,6 +180,7 @@ class Oracle:
                 for client in CLIENTS:
                     owner.query("alter table t%d drop column if exists more" % client)
                     owner.query("truncate t%d" % client)
+                    owner.query(oracle_sequences.RESTORE.replace("T ", "t%d " % client))
                     owner.query(oracle_sequences.REFILL % (client, client))
 
     def end_others(self, owner):
