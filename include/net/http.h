@@ -22,7 +22,7 @@ struct tls_context;
 /* The most connections at a time; if there are more, those that have asked for nothing
  * yet give way, and until then they wait in the kernel's queue.  A burst can exceed
  * it by the length of that queue for each listening socket. */
-enum { HTTP_CONNECTIONS_MOST = 32, HTTP_BACKLOG = 16 };
+enum { HTTP_CONNECTIONS_MOST = 128, HTTP_BACKLOG = 16 };
 
 struct http_ops {
 	/* A request came; answer it now or later. */

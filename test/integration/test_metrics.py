@@ -22,7 +22,7 @@ ETC = os.path.join(os.path.dirname(__file__), "../../etc")
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 PROTOBUF = ("application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;"
             "encoding=delimited")
-KEPT = 32  # Connections at a time.
+KEPT = 128  # Connections at a time.
 PROMTOOL = shutil.which("promtool", path=os.environ.get("PATH", "") + ":" + os.path.expanduser("~/go/bin"))
 
 
@@ -389,6 +389,28 @@ def test_slow_readers_give_way(serve):
     assert time.monotonic() - began < 20
     for sock in idle:
         sock.close()
+
+
+def test_a_flood_leaves_room_for_health_checks(serve):
+    """Of silent connections, of which hundreds come within a second, beside scrapes that nobody reads."""
+    _, listener = serve(MANY)
+    opened = [socket.socket() for _ in range(1600)]
+    for sock in opened[:6]:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.connect(("127.0.0.1", listener.port))
+        sock.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+    began, longest = time.monotonic(), 0
+    for n, sock in enumerate(opened[6:]):
+        time.sleep(max(0, began + n / 800 - time.monotonic()))  # Those of one second have no room.
+        sock.setblocking(False)
+        sock.connect_ex(("127.0.0.1", listener.port))
+        if n % 40 == 39:
+            asked = time.monotonic()
+            assert listener.get("/readyz")[0] == 200
+            longest = max(longest, time.monotonic() - asked)
+    for sock in opened:
+        sock.close()
+    assert longest < 3
 
 
 def test_a_client_that_closes_its_side_gets_the_whole_answer(serve):
