@@ -17,6 +17,7 @@
 #include "cancel/cancel.h"
 #include "login/evict.h"
 #include "login/login.h"
+#include "login/long_parts.h"
 #include "login/proxy.h"
 #include "session/client.h"
 #include "session/listener.h"
@@ -34,7 +35,6 @@ enum {
 	LOOK_AGAIN_MS = 10,
 	ADDRESSES_PER_NAME = 32,
 	FIRST_PASSED_FD = 3,
-	SHORT_PACKET = 4096,         /* those of clients have some hundred bytes */
 	TLS_HANDSHAKE_RECORD = 0x16, /* RFC 8446 section 5.1 */
 };
 
@@ -127,10 +127,12 @@ static enum step startup_wait(struct client *client, const struct message *m)
 {
 	struct site *site = client->conn.site;
 
-	if (m->have <= SHORT_PACKET || !login_is_full(site))
-		return STEP_MORE;
-	client_fatal(client, ERROR_NO_MORE_CONNECTIONS);
-	return STEP_CLOSE;
+	if (m->have > LONG_PARTS_FROM && login_is_full(site)) {
+		client_fatal(client, ERROR_NO_MORE_CONNECTIONS);
+		return STEP_CLOSE;
+	}
+	long_parts_make_room(client, m->have);
+	return STEP_MORE;
 }
 
 static enum step startup_message(struct conn *conn, const struct message *m)

@@ -18,6 +18,7 @@
 #include "login/console_logins.h"
 #include "login/login_clocks.h"
 #include "login/login_state.h"
+#include "login/long_parts.h"
 #include "login/method.h"
 #include "login/proof.h"
 #include "login/spelling.h"
@@ -400,8 +401,10 @@ static enum step login_message(struct conn *conn, const struct message *m)
 	}
 	if (proof_is_too_long(client, m))
 		return login_skip(client, m);
-	if (!message_is_whole(m))
+	if (!message_is_whole(m)) {
+		long_parts_make_room(client, m->have);
 		return STEP_MORE;
+	}
 	return login_check_proof(client, m);
 }
 

@@ -2,10 +2,12 @@
 log."""
 
 import socket
+import struct
 import time
 
 import pytest
 
+import certs
 import fakeserver
 import waiting
 import wire
@@ -34,6 +36,13 @@ def lean(make_pooler):
         pooler.quarantine_mb = 4
         return pooler.start()
     return make
+
+
+@pytest.fixture
+def pair():
+    folder = waiting.scratch("certs")
+    yield certs.Authority(folder).issue("server", "localhost", ["localhost", "127.0.0.1"])
+    waiting.discard(folder)
 
 
 def pump(sock, data, seconds=1.5):
@@ -158,6 +167,7 @@ def test_notifications_of_a_resting_server_fill_no_log(make_pooler, fake):
 # what strangers leave behind
 
 STRANGERS = 800
+HALVES = 300
 KEPT_OF_EACH = 24 * 1024  # for a login that has not been proven; without AddressSanitizer it is 5
 
 
@@ -206,6 +216,93 @@ def test_a_long_message_of_a_login_is_not_kept(lean, pg, first):
     client.send(whole[first:])
     client.expect_fatal("SASL authentication failed")
     pooler.wait_log("ERROR C-.* a SASL message of %d bytes is too long" % (len(whole) - 1))
+
+
+def startup_part(have):
+    """Sends the beginning of a startup packet of 65,535 bytes, the longest that is read."""
+    def begin(client):
+        client.send((struct.pack("!ii", 65535, wire.PROTOCOL_3_0) + b"options\0" + b"-c datestyle=iso " * 4000)[:have])
+    return begin
+
+
+def password_part(have):
+    def begin(client):
+        client.send(client.startup_packet())
+        client.recv()
+        client.send((b"p" + struct.pack("!i", 60000) + b"x" * 60000)[:have])
+    return begin
+
+
+def sasl_part(client):
+    client.send(client.startup_packet())
+    client.recv()
+    client.send(wire.sasl_initial("SCRAM-SHA-256", "n,,n=,r=" + "a" * 900)[:600])
+
+
+def final_part(client):
+    client.send(client.startup_packet())
+    client.recv()
+    client.send(wire.sasl_initial("SCRAM-SHA-256", "n,,n=,r=abc"))
+    client.recv()
+    client.send(wire.message("p", b"c=biws,r=" + b"a" * 900)[:600])
+
+
+def hello_part(client):
+    client.send(wire.ssl_request())
+    assert client.sock.recv(1) == b"S"
+    client.send(b"\x16\x03\x01\x40\x00\x01\x00\x3f\xfc\x03\x03" + b"\0" * 15000)
+
+
+# What is sent, and how much may be kept of each. Most of it is OpenSSL's with TLS.
+HALF = {
+    "nothing": (None, lambda client: None, 8),
+    "startup packet": (None, startup_part(3000), 16),
+    "long startup packet": (None, startup_part(60000), 44),
+    "password": ("plain", password_part(3000), 16),
+    "long password": ("plain", password_part(55000), 44),
+    "password for PAM": ("pam", password_part(55000), 44),
+    "SASL initial": ("scram-sha-256", sasl_part, 24),
+    "SASL response": ("scram-sha-256", final_part, 24),
+    "TLS handshake": (None, hello_part, 120),
+}
+
+
+def is_all_read(port):
+    """Has the process that listens at this port read what all clients have sent?"""
+    with open("/proc/net/tcp") as table:
+        rows = [line.split() for line in table][1:]
+    return not any(int(row[4].split(":")[1], 16) for row in rows
+                   if row[3] == "01" and row[1].endswith(":%04X" % port))
+
+
+@pytest.mark.parametrize("kind", HALF)
+def test_half_logins_of_every_kind_cost_little(lean, pg, pair, kind):
+    """Long startup packets and passwords are read, but for a few clients at a time: the others get an error."""
+    method, begin, most = HALF[kind]
+    pooler = lean({"db": pg.conn()}, auth_type=method, max_client_conn=2000, client_login_timeout=600,
+                  client_tls_sslmode="prefer", client_tls_cert_file=pair.cert_file, client_tls_key_file=pair.key_file)
+    if pooler.is_for_threads():
+        pytest.skip("memory cannot be measured with ThreadSanitizer")
+    opened = pooler.fds()
+    with pooler.client("db", "admin_user") as warm:
+        begin(warm)
+    waiting.wait_for(lambda: pooler.fds() <= opened, "it is closed")
+    before = pooler.rss()
+    for _ in range(3):
+        held = []
+        for _ in range(HALVES):
+            held.append(pooler.client("db", "admin_user"))
+            begin(held[-1])
+        waiting.wait_for(lambda: is_all_read(pooler.port), "what was sent is read")
+        assert pooler.rss() - before < HALVES * most * 1024
+        refused = 0
+        for client in held[::-1]:
+            if kind.startswith("long") and client.has_data(0.001):
+                client.expect_fatal("too many incomplete logins with long messages", "53300")
+                refused += 1
+            client.close()
+        assert refused >= HALVES - 80 if kind.startswith("long") else refused == 0
+        waiting.wait_for(lambda: pooler.fds() <= opened, "they are closed")
 
 
 @pytest.mark.parametrize("unix", [False, True])
