@@ -340,13 +340,19 @@ static enum step query_row(struct server *server, const struct message *m)
 	return STEP_NEXT;
 }
 
-/* Is it an error about the name, and not about the query?  Class 22: the name has bytes
- * that the database's encoding does not know.  Class P0: a function has refused it. */
+/* Can the name have caused the error?  A function may raise any class; of those of the
+ * system itself, 42602 tells that a name is not valid, and 42704 that nobody has it. */
 static bool is_about_name(const struct error_fields *f)
 {
-	return strcmp(f->severity, "ERROR") == 0 &&
-	       (strncmp(f->sqlstate, "22", 2) == 0 ||
-		   strncmp(f->sqlstate, "P0", 2) == 0);
+	static const char systems[][3] = {"42", "53", "57", "58", "XX"};
+
+	if (strcmp(f->severity, "ERROR") != 0)
+		return false;
+	for (size_t i = 0; i < sizeof(systems) / sizeof(systems[0]); i++)
+		if (strncmp(f->sqlstate, systems[i], 2) == 0)
+			return strcmp(f->sqlstate + 2, "602") == 0 ||
+			       strcmp(f->sqlstate + 2, "704") == 0;
+	return *f->sqlstate != '\0';
 }
 
 /* After an error about the name the server goes on: a stranger, who may send any name,

@@ -280,6 +280,28 @@ def test_names_that_cannot_be_asked_for_cost_no_connection(asking, pg, method):
     assert said.count("new connection to server") == 1 and "error response" not in said  # aq_scram's own
 
 
+RAISE = ("create or replace function aq_raise(name text, out who text, out secret text) as $$ begin "
+         "raise 'nobody' using errcode = '%s'; end $$ language plpgsql")
+
+
+@pytest.mark.one_worker
+@pytest.mark.parametrize("query, name, said", [
+    ("select rolname::text, 'x' from pg_roles where oid = $1::regrole", "nobody", 'role "nobody" does not exist'),
+    ("select rolname::text, 'x' from pg_roles where oid = $1::regrole", "a b", "invalid name syntax"),
+    ("select $1::int::text, 'x'", "nobody", "invalid input syntax for type integer"),
+    ("28000", "nobody", "nobody"), ("28P01", "nobody", "nobody"), ("P0002", "nobody", "nobody"),
+    ("AUTH1", "nobody", "nobody"), ("23505", "nobody", "nobody")])
+def test_errors_about_a_name_cost_no_connection(asking, pg, query, name, said):
+    if len(query) == 5:
+        pg.do(RAISE % query)
+        query = "select * from aq_raise($1)"
+    pooler = asking("md5", keys=dict(auth_query=query, auth_dbname="db"), default_pool_size=1)
+    for _ in range(5):
+        assert pooler.refusal(user=name, secret="x") == "bouncer config error"
+    pooler.wait_log("ERROR .*S: error in auth_query: ERROR: " + said)
+    assert pooler.log().count("new connection to server") == 1
+
+
 def test_names_that_a_function_does_not_know_cost_no_connection(asking, pg):
     """The usual function with OUT parameters returns a row of NULLs for them."""
     pooler = asking("scram-sha-256", keys=dict(auth_query="select null::text, $1::text"))
