@@ -4,6 +4,7 @@
  */
 #include <poll.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "daemon/courier.h"
@@ -17,6 +18,7 @@
 enum {
 	SEND_PATIENCE_MS = 2000,
 	DEATH_PATIENCE_MS = 1000, /* the system closes a dead process's descriptors */
+	LATER_PATIENCE_MS = 100,  /* while clients are being served */
 };
 
 enum phase {
@@ -40,6 +42,7 @@ struct taking {
 	int old_pid;
 	int console;      /* of the old process, which would give up if it were closed
 			     before it has let go; or -1 */
+	int old_process;  /* descriptor that tells its end; -1: the system has none */
 	bool is_first;    /* the first round is in progress, and takeover_take runs the
 			     loop */
 	bool is_held;     /* takeover_take still uses it */
@@ -237,6 +240,10 @@ static int begin(struct taking *t, const struct parcel_origin *origin)
 {
 	t->moving = moving_new(&t->d->site, origin, &t->err);
 	t->old_pid = origin->pid;
+#ifdef SYS_pidfd_open
+	if (t->old_process < 0)
+		t->old_process = (int)syscall(SYS_pidfd_open, t->old_pid, 0);
+#endif
 	t->is_paused = origin->is_paused;
 	if (origin->mock_secret.len == sizeof(t->d->site.mock_secret))
 		take_secret(&t->d->site, (void *)(uintptr_t)origin->mock_secret.at);
@@ -412,27 +419,31 @@ static void go_on_alone(struct taking *t)
 }
 
 /* An old process that gives up because this one does not read cannot say so, but keeps
- * the console open.  Whoever went on beside it would share its clients. */
+ * the console open; in later rounds there is no console.  Whoever went on beside it
+ * would share its clients. */
 static bool is_elder_alive(const struct taking *t)
 {
 	struct pollfd console = {.fd = t->console, .events = POLLRDHUP};
+	struct pollfd process = {.fd = t->old_process, .events = POLLIN};
 
-	return poll(&console, 1, DEATH_PATIENCE_MS) == 0;
+	return t->is_first ? poll(&console, 1, DEATH_PATIENCE_MS) == 0
+			   : poll(&process, 1, LATER_PATIENCE_MS) == 0;
 }
 
 /* The connection has ended without GIVEN_UP. */
 static void old_has_ended(struct taking *t)
 {
-	if (t->phase == TAKING_WAITING || (!t->is_first && t->phase != TAKING_READY))
+	if (t->phase == TAKING_WAITING || (!t->is_first && list_is_empty(&t->crates)))
 		return;
-	if (!t->is_first || !is_elder_alive(t)) {
+	if (!is_elder_alive(t)) {
 		go_on_alone(t);
 		return;
 	}
 	t->has_failed = true;
 	err_set(&t->err,
 	    "the running process has ended before it had handed over everything");
-	loop_stop(t->d->site.loop);
+	if (t->is_first)
+		loop_stop(t->d->site.loop);
 }
 
 static void taking_ended(void *ctx, const struct err *err)
@@ -471,6 +482,8 @@ static void taking_free(struct taking *t)
 	crate_free(&t->origin);
 	crew_all(&t->d->site, note_unshared);
 	close_console(t);
+	if (t->old_process >= 0)
+		close(t->old_process);
 	mem_free(t);
 }
 
@@ -510,6 +523,7 @@ static struct taking *taking_new(struct daemon *d, const struct takeover_terms *
 	t->console = terms->console;
 	t->format = terms->format;
 	t->old_pid = terms->pid;
+	t->old_process = -1;
 	t->is_first = t->is_held = true;
 	list_init(&t->crates);
 	deadline_init(&t->due, taking_due);

@@ -1,9 +1,11 @@
 """Stands between the two processes of an online restart, so that a test can stop, kill or imitate either
 of them at every step of their protocol (include/daemon/takeover.h)."""
 
+import contextlib
 import os
 import socket
 import struct
+import threading
 
 import waiting
 import wire
@@ -128,6 +130,23 @@ class Between:
     def agree(self, kind):
         """Hands one frame of the new process to the old one."""
         self.old.give(self.new.expect(kind))
+
+    def finish(self):
+        """Hands on whatever the two still say, in threads, until they close."""
+        def hand_on(source, target):
+            try:
+                while frame := source.take():
+                    target.give(frame)
+            except OSError:
+                pass  # One of them has ended.
+            with contextlib.suppress(OSError):
+                target.sock.shutdown(socket.SHUT_RDWR)
+
+        if self.kept:
+            self.new.give(self.kept)
+            self.kept = None
+        for ends in ((self.old, self.new), (self.new, self.old)):
+            threading.Thread(target=hand_on, args=ends, daemon=True).start()
 
     def die(self):
         """Does what the system does when the old process is killed."""

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 import psycopg
 import pytest
@@ -333,6 +334,35 @@ def test_the_old_process_is_killed(steps, how, workers):
     assert not os.path.exists(old.path("pid.new"))
 
 
+# Without those where READY waits for the old process: it answers, and then takes that back in a way that
+# nobody who stands between can hand on.
+STILL = [how for how in OLD_IS_KILLED if how not in ("before END", "behind END", "behind READY")]
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("how", STILL)
+def test_the_old_process_stands_still(steps, how, workers):
+    """For longer than suspend_timeout, and goes on. One of the two serves everybody, and the other one none."""
+    old, new, between, everybody = steps(workers, suspend_timeout=0.5)
+    new.may_log_fatal = True
+    begin(old, between)
+    for step in OLD_IS_KILLED[how]:
+        between.agree(step) if isinstance(step, str) else between.pass_on(*step)
+    old.signal("STOP")
+    between.finish()
+    time.sleep(1)  # The time matters: it is longer than suspend_timeout.
+    old.signal("CONT")
+    waiting.wait_for(lambda: new.process.poll() is not None or old.process.poll() is not None, "one of them ends")
+    assert everybody.served() == CLIENTS
+    serving = new if new.process.poll() is None else old
+    with serving.connect() as fresh:
+        assert fresh.value("select 1") == "1"
+    if serving is old:
+        new.expected_exit = 1
+        new.wait_log("FATAL the running process has (given up|ended)")
+    assert old.read("pid") == "%d\n" % serving.pid
+
+
 @pytest.mark.parametrize("workers", WORKERS)
 def test_the_old_process_is_killed_before_it_answers(steps, workers):
     old, new, between, _ = steps(workers)
@@ -433,6 +463,58 @@ def test_the_next_one_takes_over_while_the_oldest_stands_still(steps, restart, w
     wait_end(second, new)
     assert everybody.served() == CLIENTS
     assert old.read("pid") == "%d\n" % new.pid
+
+
+def later_round(steps, workers):
+    """The first round is over, and a client that was logging in meanwhile is about to follow."""
+    old, new, between, everybody = steps(workers, client_login_timeout=60)
+    late = old.client()
+    packet = late.startup_packet()
+    late.send(packet[:10])
+    waiting.wait_read(late.sock)
+    begin(old, between)
+    between.pass_on("e")
+    between.agree("r")
+    between.pass_on("g")
+    between.agree("a")
+    between.pass_on("d")
+    wait_up(new)
+    assert everybody.served() == CLIENTS
+    late.send(packet[10:])
+    late.authenticate()
+    return old, new, between, everybody, late
+
+
+LATER = {name: passed for name, passed in OLD_IS_KILLED.items() if passed[0][0] == "e"}
+LATER["behind the client"] = [("C", True)]
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("how", LATER)
+def test_the_old_process_is_killed_in_a_later_round(steps, how, workers):
+    old, new, between, everybody, late = later_round(steps, workers)
+    for step in LATER[how]:
+        between.agree(step) if isinstance(step, str) else between.pass_on(*step)
+    kill_old(old, between)
+    assert late.value("select 5") == "5"
+    assert everybody.served() == CLIENTS
+    late.close()
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("how", ["behind the client", "before END", "behind END", "behind READY", "before GO"])
+def test_an_old_process_that_cuts_a_later_round_goes_on(steps, how, workers):
+    """Its clients are served by one of the two."""
+    old, new, between, everybody, late = later_round(steps, workers)
+    for step in LATER[how]:
+        between.agree(step) if isinstance(step, str) else between.pass_on(*step)
+    between.cut()
+    old.wait_log("takes no more clients")
+    assert late.value("select 5") == "5"
+    assert "in the middle of the takeover" not in new.log()
+    assert everybody.served() == CLIENTS
+    late.close()
+    assert old.wait_exit() == 0
 
 
 def test_an_older_process_removes_the_pidfile_without_looking(steps):
