@@ -7,6 +7,7 @@
 
 #include "auth/hba_rows.h"
 #include "auth/saslprep.h"
+#include "auth/userlist.h"
 
 struct names_reader {
 	struct hba_names *names;
@@ -38,24 +39,29 @@ char *hba_names_fold(const char *name)
 	return folded;
 }
 
+/* A login's name of a user is cut as well: a rule for a longer one would fit nobody,
+ * and a `reject` would not hold. */
 static void add_name(struct names_reader *n, const char *text)
 {
+	char *name = arena_strdup(n->reader->arena, text);
+
 	if (n->column == HBA_USER) {
-		char *folded = hba_names_fold(text);
+		char *folded;
+		if (strlen(name) > USERLIST_NAME_USED)
+			name[USERLIST_NAME_USED] = '\0';
+		folded = hba_names_fold(name);
 		if (!n->names->folded)
 			n->names->folded = map_new();
 		if (!map_get_str(n->names->folded, folded)) {
-			char *name = arena_strdup(n->reader->arena, folded);
-			map_put_str(n->names->folded, name, name);
+			char *kept = arena_strdup(n->reader->arena, folded);
+			map_put_str(n->names->folded, kept, kept);
 		}
 		mem_free(folded);
 	}
 	if (!n->names->names)
 		n->names->names = map_new();
-	if (!map_get_str(n->names->names, text)) {
-		char *name = arena_strdup(n->reader->arena, text);
+	if (!map_get_str(n->names->names, name))
 		map_put_str(n->names->names, name, name);
-	}
 }
 
 /* Each line of an @file is a list of names. */

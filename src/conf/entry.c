@@ -590,16 +590,20 @@ int entry_parse_connstr(struct database_config *db, const char *name,
 int entry_parse_user(struct user_config *out, const char *name, const char *text,
     struct arena *arena, const struct entry_notes *notes, struct err *err)
 {
+	enum { USER_NAME_USED = 63 }; /* a login cuts longer ones, as PostgreSQL does */
 	struct user_config user = {.name = NULL};
+	size_t len = strlen(name);
 	struct entry e = {NULL, LEVEL_USER, &user.own, &user, NULL, arena, notes,
 	    "syntax error in user settings", "unrecognized user parameter"};
 
 	if (parse_pairs(&e, text, err) < 0)
 		return -1;
-	if (strlen(name) > USER_NAME_MAX)
+	if (len > USER_NAME_MAX)
 		note(notes, "a user name longer than %d bytes can never log in",
 		    USER_NAME_MAX);
-	user.name = arena_strdup(arena, name);
+	else if (len > USER_NAME_USED)
+		len = USER_NAME_USED;
+	user.name = arena_strndup(arena, name, len);
 	*out = user;
 	return 0;
 }

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+import waiting
 import wire
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -99,9 +100,10 @@ def test_long_names_are_cut_as_postgresql_cuts_them(make_pooler, pg, length):
             {"*": "host=127.0.0.1 port=%d" % pg.port}, start=False, settings={"auth_type": "hba"},
             userlist={name: "of the long one", "admin_user": "x", "trust_user": ""})
         pooler.settings["auth_hba_file"] = pooler.path("hba")
-        pooler.write("hba", "host postgres %s all reject\nhost all all all trust\n" % used)
+        pooler.write("hba", "host postgres %s all reject\nhost template1 %s all reject\nhost all all all trust\n" % (used, name))
         pooler.start()
-        assert pooler.refusal("postgres", name) == "login rejected"
+        for database in ("postgres", "template1"):
+            assert pooler.refusal(database, name) == pooler.refusal(database, used) == "login rejected"
         with pooler.connect(used, name) as client:
             assert client.value("select current_user || current_database()") == used * 2
         with pooler.connect(None, name) as client:
@@ -170,3 +172,44 @@ def test_what_a_name_looks_like(make_pooler, pg, name, shown):
     word = '"%s"' % shown if " " in shown or (shown != name.decode() and "\\" in shown) else shown
     word = word.replace(r"\x", r"\u00")  # in quotes as in JSON
     pooler.wait_log(r" \(nodb\)/%s@127\.0\.0\.1:\d+ no such user: %s$" % (re.escape(shown), re.escape(word)))
+
+
+@pytest.mark.parametrize("length", [63, 64, 127])
+def test_what_is_set_for_a_long_name_holds(make_pooler, pg, length):
+    """Settings and limits of a user hold however long the name is in [users], and as it was sent."""
+    name = "m" * length
+    pooler = make_pooler({"db": pg.conn(user="trust_user")}, users={name: "max_user_client_connections=1"},
+                         userlist={name: "", "admin_user": "x"}, settings={"auth_type": "trust"})
+    for sent in sorted({name, name[:63], "m" * 127}):
+        with pooler.connect("db", sent) as client:
+            assert client.value("select 1") == "1"
+            for other in (name, name[:63]):
+                assert pooler.refusal("db", other) == "client connections exceeded (max_user_client_connections)"
+        waiting.wait_for(lambda: pooler.show_one("LISTS", list="used_clients")["items"] == "1", "it has left")
+
+
+STRANGE = ['a"b', "a,b", "a@b", "+a", "a b", "a'b", "a\\b", "/a", "all", "sameuser", "a#b", "a=b", "a;b", "%a", "a\tb", "\xe9", "'a'", '"a"']
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_a_strange_name_is_one_name_everywhere(make_pooler, pg, name):
+    """User list, rules, maps, PostgreSQL and the console mean the same one by it, and none by a part of it."""
+    quoted = '"%s"' % name.replace('"', '""')
+    pg.do("create role %s login password 'of the strange one'" % quoted, "create database %s owner %s" % (quoted, quoted))
+    try:
+        pooler = make_pooler({"*": "host=127.0.0.1 port=%d" % pg.port}, start=False, settings={"auth_type": "hba"},
+                             userlist={name: "of the strange one", "a": "x", "b": "x", "admin_user": "x", "trust_user": ""})
+        pooler.settings["auth_hba_file"] = pooler.path("hba")
+        pooler.write("hba", "host pgbouncer admin_user all trust\nhost %s %s all scram-sha-256\nhost postgres %s all reject\n"
+                            "host all trust_user all trust\nhost all all all reject\n" % (quoted, quoted, quoted))
+        pooler.start()
+        with pooler.connect(name, name) as client:
+            assert client.value("select current_user || ' in ' || current_database()") == name + " in " + name
+            row = [row for row in pooler.show("CLIENTS") if row["user"] == name]
+            assert row and row[0]["database"] == name
+        assert pooler.refusal(name, name, "wrong") == "SASL authentication failed"
+        for user, database in (("a", name), ("b", name), (name, "postgres"), (name, "template1")):
+            assert pooler.refusal(database, user, "x") == "login rejected"
+        pooler.stop()
+    finally:
+        pg.do("drop database %s with (force)" % quoted, "drop role %s" % quoted)
