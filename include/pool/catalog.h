@@ -129,9 +129,10 @@ struct catalog {
 	/* SHUTDOWN WAIT_FOR_SERVERS: a client that would have to wait is refused */
 	bool refuse_waiting;
 	uint64_t snapshot_us,
-	    older_snapshot_us;         /* when stats_history was taken; 0: never */
-	unsigned snapshot_count;       /* how many were taken */
-	const struct service *service; /* service of ordinary databases */
+	    older_snapshot_us;   /* when stats_history was taken; 0: never */
+	unsigned snapshot_count; /* how many were taken */
+	struct kept *gone;       /* owned: counters of freed databases; NULL: none */
+	const struct service *service;          /* service of ordinary databases */
 	const struct database_config *template; /* the `*` entry in force; NULL: none */
 	/* one reference to the snapshot that has template */
 	struct config *template_config;

@@ -79,6 +79,11 @@ static void database_free(struct database *db)
 	/* at other sites it may still be in use */
 	if (db->is_auto && db->kept && is_elsewhere(c, db->tally))
 		tally_leave(c->view.tallies, db->tally, &db->kept);
+	if (db->kept) {
+		kept_follow(db->kept, c->snapshot_count);
+		kept_add(
+		    &c->gone, &db->kept->stats, &db->kept->history, c->snapshot_count);
+	}
 	kept_free(&db->kept);
 	tally_release(c->view.tallies, &db->tally);
 	if (db->arena)
@@ -169,6 +174,7 @@ void catalog_free(struct catalog **cp)
 		database_free(db);
 	for (at = 0; (user = map_next(c->users, &at));)
 		user_free(user);
+	kept_free(&c->gone);
 	mem_free(c->by_entry);
 	map_free(&c->pools);
 	map_free(&c->databases);

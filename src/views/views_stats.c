@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "pool/kept.h"
 #include "pool/pool.h"
 #include "pool/stats.h"
 #include "session/crew.h"
@@ -54,20 +55,31 @@ static struct stats_sum *sum_of(struct stats_sums *sums, const char *name)
 	return sum;
 }
 
+static void add_part(struct stats_sum *sum, const struct stats *total,
+    const struct stats_history *history)
+{
+	stats_add(&sum->total, total);
+	stats_add(&sum->history.newer, &history->newer);
+	stats_add(&sum->history.older, &history->older);
+}
+
 static void add_site(struct site *site, void *ctx)
 {
 	struct stats_sums *sums = ctx;
+	struct catalog *catalog = site->catalog;
+	struct kept *gone = catalog->gone;
 	struct database *db;
 
-	list_for (db, &site->catalog->database_list, node) {
+	list_for (db, &catalog->database_list, node) {
 		struct stats_sum part = {0};
-		if (catalog_count_database(db, &part.total, &part.history) < 0)
-			continue;
-		struct stats_sum *sum = sum_of(sums, db->name);
-		stats_add(&sum->total, &part.total);
-		stats_add(&sum->history.newer, &part.history.newer);
-		stats_add(&sum->history.older, &part.history.older);
+		if (catalog_count_database(db, &part.total, &part.history) >= 0)
+			add_part(sum_of(sums, db->name), &part.total, &part.history);
 	}
+	/* sums over all databases do not shrink when one goes */
+	if (!gone || sums->by_name)
+		return;
+	kept_follow(gone, catalog->snapshot_count);
+	add_part(&sums->all, &gone->stats, &gone->history);
 }
 
 static int compare_names(const void *a, const void *b)
