@@ -515,3 +515,127 @@ def test_pqexec_can_be_disabled(make_pooler, pg):
     client.recv_kinds("12DCZ")
     client.send(wire.query("select 1"))
     client.expect_fatal("PQexec disallowed")
+
+
+# who is in is who has proven it
+
+
+def other_user():
+    return packet([("user", "admin_user"), ("database", "db")])
+
+
+BEGINNINGS = {
+    "startup packet": other_user,
+    "startup packet of 3.2": lambda: packet([("user", "admin_user"), ("database", "db")], version=wire.PROTOCOL_3_2),
+    "replication": lambda: packet([("user", "admin_user"), ("database", "db"), ("replication", "database")]),
+    "console": lambda: packet([("user", "admin_user"), ("database", "pgbouncer")]),
+    "SSLRequest": wire.ssl_request,
+    "GSSENCRequest": wire.gssenc_request,
+    "cancel request": lambda: wire.cancel_request(b"\0\0\0\1\0\0\0\2"),
+    "old version": lambda: packet([("user", "admin_user")], version=0x20000),
+}
+
+
+def steps(method, user):
+    """The messages of a client that proves to be this user, one after the other: functions of what came last."""
+    scram = wire.ScramClient(SECRETS[user])
+    if method == "scram-sha-256":
+        return [lambda msg: wire.sasl_initial("SCRAM-SHA-256", scram.first()),
+                lambda msg: wire.message("p", scram.final(msg.body[4:].decode()).encode())]
+    if method == "md5":
+        return [lambda msg: wire.password(wire.md5_answer(user, SECRETS[user], msg.body[4:8]))]
+    return [lambda msg: wire.password(SECRETS[user])]
+
+
+SECRETS = {"md5_user": "md5 secret", "scram_user": "scram secret", "plain_user": "plain secret"}
+
+
+@pytest.mark.parametrize("database", ["db", "absent", "pgbouncer"])
+@pytest.mark.parametrize("method", ["plain", "md5", "scram-sha-256"])
+def test_no_later_packet_changes_who_logs_in(make_pooler, pg, method, database):
+    """At each step of each exchange, alone and together with the message of that step, before and behind it."""
+    pooler = make_pooler({"db": pg.conn()}, start=False, settings={"auth_type": method, "max_client_conn": 1000})
+    pooler.userlist.update(SECRETS)
+    pooler.start()
+    user = "plain_user"
+    for name, begin in BEGINNINGS.items():
+        for at in range(len(steps(method, user))):
+            for order in ("alone", "before", "behind"):
+                with attempt(pooler, packet([("user", user), ("database", database)])) as raw:
+                    said = raw.recv()
+                    messages = steps(method, user)
+                    for step in messages[:at]:
+                        raw.send(step(said))
+                        said = raw.recv()
+                    proof = messages[at](said)
+                    raw.send({"alone": begin(), "before": begin() + proof, "behind": proof + begin()}[order])
+                    seen = everything(raw)
+                    # A proof that was whole before counts, for the user who gave it, and nobody else.
+                    is_last = at == len(messages) - 1
+                    assert b"Z" not in seen or (order == "behind" and is_last), (name, at, order, seen)
+    assert "user=admin_user" not in pooler.log()
+    assert "db/admin_user" not in pooler.log()
+
+
+def everything(raw):
+    """The kinds of messages that come until the connection ends."""
+    kinds = b""
+    raw.sock.settimeout(waiting.DEADLINE)
+    try:
+        while True:
+            kinds += raw.recv().kind.encode()
+    except (OSError, wire.Closed, IndexError):
+        return kinds
+
+
+SHAPES = ["-c=", "-c =", "-c =x", "--=", "--=x", "-c", "--", "-", "=", "\\", "-c \\", "-c a\\", "-c a=\\", "-c  ", " -c", "-c\\ =x",
+          "-c -c", "-c -c=", "-c --", "-c -c -c=x", "--c=", "-c\t=", "-c\n", "\x0b-c=\x0c", "-c=" * 1000, "-c= " * 1000, "--= " * 1000,
+          "\\" * 9999, "-c " * 3000, "-c a=b " * 1000, "=" * 9999]
+
+
+@pytest.mark.parametrize("ignored", ["", "options", "geqo", ",", "=,-c"])
+def test_options_of_every_shape_are_answered(make_pooler, pg, ignored):
+    pooler = make_pooler({"db": pg.conn()}, settings={"ignore_startup_parameters": ignored})
+    for name in ("options", "datestyle", "", "=", "-c="):
+        for shape in SHAPES:
+            with attempt(pooler, packet(GOOD + [(name, shape)])) as raw:
+                assert everything_until(raw, "ZE"), (name, shape)
+    assert pooler.connect().value("select 1") == "1"
+
+
+def everything_until(raw, kinds):
+    return raw.recv_until(kinds)[-1].kind in kinds
+
+
+EDGES = [0x7ffffffe, 0x7fffffff, 0x80000000, 0x80000001, 0xfffffffb, 0xfffffffc, 0xfffffffe, 0xffffffff]
+
+
+@pytest.mark.parametrize("most", [2147483647, 2147483648, 4294967295])
+def test_lengths_at_the_edges_of_numbers(make_pooler, pg, fake, most):
+    """Of each kind of message, from clients and servers, however great the greatest may be."""
+    def script(session):
+        session.login()
+        kind = session.recv().body.decode().split("'")[1]
+        length = EDGES[int(kind[1:])]
+        session.send(kind[0].encode() + struct.pack("!I", length) + b"x" * 100)
+        session.recv()
+
+    server = fake(script)
+    pooler = make_pooler({"db": pg.conn(), "bad": server.conn()},
+                         settings={"max_packet_size": most, "pool_mode": "transaction", "query_timeout": 1, "client_login_timeout": 1})
+    other = pooler.connect()
+    before = pooler.rss()
+    for length in EDGES:
+        for kind in ["", *"pQPBDECdfcFHSX"]:
+            with attempt(pooler, kind.encode() + struct.pack("!I", length) + struct.pack("!I", wire.PROTOCOL_3_0) + b"user\0x") as raw:
+                assert everything(raw) in (b"", b"E")
+            with pooler.connect() as client:
+                client.send(kind.encode() + struct.pack("!I", length) + b"x\0y" * 30)
+                assert other.value("select 1") == "1"
+    for number in range(len(EDGES)):
+        for kind in "TDZECSKNRAGdnst123":
+            with pooler.connect("bad") as client:
+                client.send(wire.query("select '%s%d'" % (kind, number)))
+                waiting.wait_read(client.sock)
+                assert other.value("select 1") == "1"
+    assert pooler.is_for_threads() or pooler.rss() - before < 40 * 1024 * 1024

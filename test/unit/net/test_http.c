@@ -299,10 +299,9 @@ static void test_full(void **state)
 	int fds[HTTP_CONNECTIONS_MOST], next;
 	struct scene *s = *state;
 
-	for (int i = 0; i < HTTP_CONNECTIONS_MOST; i++) {
+	for (int i = 0; i < HTTP_CONNECTIONS_MOST; i++)
 		fds[i] = call(s);
-		turns(s, 2);
-	}
+	turns(s, 5);
 	next = call(s);
 	say(next, REQUEST);
 	turns(s, 20);
