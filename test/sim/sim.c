@@ -78,6 +78,8 @@ static void go_on(struct event *e)
 
 	event_in(e, CHECK_US);
 	clients_check();
+	if (course.phase < RESTING)
+		admin_watch();
 	switch (course.phase) {
 	case WORKING:
 		if (!is_late)

@@ -239,6 +239,7 @@ void clients_check(void);  /* nobody waits for ever */
 void admin_init(void);
 void admin_finish(void);
 bool admin_is_done(void);
+void admin_watch(void);
 /* Whether clients may have to wait, or be refused, because of it. */
 extern uint64_t sim_disturbed_us;
 static inline void sim_disturb(void)

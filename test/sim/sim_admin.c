@@ -364,6 +364,13 @@ void admin_finish(void)
 	}
 }
 
+/* A SUSPEND locks out consoles that have left, while another one keeps it up. */
+void admin_watch(void)
+{
+	if (is_on() && world.now_us - repaired_us > 4 * CALM_US && world.site)
+		sim_signal(SIGUSR2);
+}
+
 bool admin_is_done(void)
 {
 	return !is_on() || (admins[0].state == AWAY && admins[0].repairs >= 100);

@@ -55,6 +55,7 @@ struct owed {
 	long rows, size;
 	bool is_simple; /* its description comes with the rows */
 	bool may_fail, has_notice, is_described, is_early, is_broken;
+	bool may_lack; /* of OWES_BIND: nothing is prepared, perhaps */
 	long seen;
 };
 
@@ -86,7 +87,9 @@ struct client {
 	struct actor cancels[CANCELS];
 	struct event cancel_due;
 	bool is_finishing, is_dead;
-	bool is_shut; /* it has closed its half of the connection */
+	bool has_select;  /* its unnamed statement is none but a SELECT */
+	bool is_told_end; /* by a FATAL error */
+	bool is_shut;     /* it has closed its half of the connection */
 };
 
 static struct client *clients;
@@ -190,6 +193,7 @@ static void ask_command(
 	o->effect = effect;
 	if (draw_chance(&c->rng, 300)) {
 		codec_put_parse(&c->out, "", sql);
+		c->has_select = false;
 		codec_put_bind_text(&c->out, NULL, 0);
 		codec_put_execute(&c->out);
 		codec_put_sync(&c->out);
@@ -301,8 +305,12 @@ static void ask_prepared(struct client *c)
 
 	if (k >= 0)
 		snprintf(name, sizeof(name), "s%d", k);
-	snprintf(text, sizeof(text), "SELECT $1 /* text %d */",
-	    k >= 0 ? k : (int)draw_below(&c->rng, 3));
+	c->has_select = c->has_select || k < 0;
+	if (k < 0 && draw_chance(&c->rng, 500))
+		snprintf(text, sizeof(text), "SELECT $1 /* own c%u. */", c->id);
+	else
+		snprintf(text, sizeof(text), "SELECT $1 /* text %d */",
+		    k >= 0 ? k : (int)draw_below(&c->rng, 3));
 	if (k < 0 || !c->thinks[k]) {
 		codec_put_parse(&c->out, name, text);
 		p = owe(c, OWES_PARSE);
@@ -353,6 +361,19 @@ static void ask_extended(struct client *c)
 		owe(c, OWES_PARSE)->is_broken = true;
 		ask_sync(c);
 	}
+}
+
+/* Executes its unnamed statement once more, if there is one. */
+static void ask_again(struct client *c)
+{
+	char literal[200];
+	struct owed o = plan_rows(c, literal, sizeof(literal));
+
+	put_bind(c, "", literal);
+	owe(c, OWES_BIND)->may_lack = true;
+	codec_put_execute(&c->out);
+	put_back(c, &o);
+	ask_sync(c);
 }
 
 static void put_copy_data(struct client *c, const struct owed *o)
@@ -470,7 +491,7 @@ static void forget_connection(struct client *c)
 	c->state = GONE;
 	c->status = 0;
 	c->cancelled_us = 0;
-	c->has_failed = c->is_shut = false;
+	c->has_failed = c->is_shut = c->is_told_end = c->has_select = false;
 	memset(c->has, 0, sizeof(c->has));
 	memset(c->thinks, 0, sizeof(c->thinks));
 	if (c->is_finishing)
@@ -636,6 +657,7 @@ static void has_failed(struct client *c)
 	struct owed *o;
 
 	c->has_failed = true;
+	c->has_select = false;
 	while ((o = head(c)) && o->kind != OWES_READY)
 		drop_head(c);
 	MUST(o, "client %u got an error that belongs to nothing", c->id);
@@ -656,7 +678,7 @@ static void got_error(struct client *c, const uint8_t *body, size_t len)
 			 strcmp(f.sqlstate, "53200") != 0,
 		    "client %u got FATAL %s: %s", c->id, f.sqlstate, f.message);
 		world.counts.refused += c->state != SERVED;
-		/* the end follows */
+		c->is_told_end = true;
 		return;
 	}
 	SEEN("client %u is owed %d %s", c->id, o ? (int)o->kind : -1, o ? o->tag : "");
@@ -672,8 +694,8 @@ static void got_error(struct client *c, const uint8_t *body, size_t len)
 		MUST(c->status == 'E', "client %u got ERROR %s: %s", c->id, f.sqlstate,
 		    f.message);
 	else if (strcmp(f.sqlstate, "26000") == 0 || strcmp(f.sqlstate, "42P05") == 0)
-		MUST(o->statement >= 0 &&
-			 c->has[o->statement] == (o->kind == OWES_PARSE),
+		MUST(o->may_lack || (o->statement >= 0 && c->has[o->statement] ==
+							      (o->kind == OWES_PARSE)),
 		    "client %u got ERROR %s: %s (%d)", c->id, f.sqlstate, f.message,
 		    o->statement);
 	else if (strcmp(f.sqlstate, "42601") == 0)
@@ -803,6 +825,7 @@ static void got(struct client *c, uint8_t type, const uint8_t *body, size_t len)
 	struct owed *o;
 	int i;
 
+	MUST(!c->is_told_end, "client %u got '%c' after a FATAL error", c->id, type);
 	c->progress_us = world.now_us;
 	switch (type) {
 	case 'R':
@@ -893,6 +916,8 @@ static void ask_something(struct client *c)
 		ask_end(c);
 	else if (c->status == 'I' && kind < 25 && !c->is_statement)
 		ask_begin(c);
+	else if (kind < 28 && c->has_select)
+		ask_again(c);
 	else if (kind < 45)
 		ask_simple(c);
 	else if (kind < 70)

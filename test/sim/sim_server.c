@@ -731,6 +731,12 @@ static void handle_bind(struct session *s, struct cursor *c)
 		say_error(s, "25P02", "current transaction is aborted");
 		return;
 	}
+	const char *own = strstr(st->text, "/* own c");
+	MUST(!own || !value ||
+		 strtoul(own + 8, NULL, 10) ==
+		     strtoul((const char *)value + 1, NULL, 10),
+	    "the unnamed statement of somebody else (%s) is executed: %.*s", own,
+	    (int)len, (const char *)value);
 	if (p && *portal) {
 		say_error(s, "42P03", "cursor already exists");
 		return;
