@@ -115,22 +115,6 @@ static void follow(struct site *site, const void *what)
 		hosts_follow(db, v->list, v->count, loop_now(site->loop));
 }
 
-static void spread(struct host_monitor *m, struct watched_database *d)
-{
-	size_t list_size = d->group.count * sizeof(struct host_verdict);
-	size_t size = sizeof(struct verdicts) + list_size + strlen(d->name) + 1;
-	struct verdicts *v = mem_zero(size);
-
-	v->count = d->group.count;
-	v->name_at = list_size;
-	for (size_t i = 0; i < v->count; i++)
-		v->list[i] = d->group.members[i].verdict;
-	strcpy((char *)v->list + list_size, d->name);
-	d->wants_verdicts = false;
-	crew_order(m->site, follow, v, size);
-	mem_free(v);
-}
-
 static const char *service_shown(const struct host_group *g)
 {
 	return g->rules.target == TARGET_ANY
@@ -247,8 +231,19 @@ static void decide(struct host_monitor *m, struct watched_database *d)
 	tell_losses(m, d);
 	if (is_asked)
 		d->is_hinted = false;
-	if (change.is_any || is_asked || d->wants_verdicts)
-		spread(m, d);
+	if (change.is_any || is_asked || d->wants_verdicts) {
+		size_t list_size = d->group.count * sizeof(struct host_verdict);
+		size_t size = sizeof(struct verdicts) + list_size + strlen(d->name) + 1;
+		struct verdicts *v = mem_zero(size);
+		v->count = d->group.count;
+		v->name_at = list_size;
+		for (size_t i = 0; i < v->count; i++)
+			v->list[i] = d->group.members[i].verdict;
+		strcpy((char *)v->list + list_size, d->name);
+		d->wants_verdicts = false;
+		crew_order(m->site, follow, v, size);
+		mem_free(v);
+	}
 }
 
 static void set_policies(struct host_monitor *m)

@@ -127,25 +127,6 @@ static void lookup_free(struct lookup *lookup)
 
 /* ---- the end of a lookup ---- */
 
-/* The query returned a row: keeps the secret for later logins and for the logins of the
- * user's pool to servers. */
-static struct user *lookup_settle(struct lookup *lookup, struct secret *secret)
-{
-	struct catalog *catalog = lookup->site->catalog;
-	struct user *user = catalog_user(catalog, lookup->user);
-	struct pool *pool = catalog_find_pool(lookup->database, user);
-
-	secret_init(secret, lookup->secret);
-	if (secret->kind == SECRET_SCRAM)
-		rounds_count(&catalog->found_rounds, secret->scram.iterations, 1);
-	if (pool)
-		credential_keep_for_pool(pool, secret, lookup->sent_us);
-	if (lookup->epoch == catalog->credentials_epoch)
-		credential_keep(
-		    lookup->database, lookup->name, user, secret, lookup->sent_us);
-	return user;
-}
-
 static void login_take_found(struct login *login, struct user *user,
     const struct secret *secret, uint64_t asked_us)
 {
@@ -157,30 +138,12 @@ static void login_take_found(struct login *login, struct user *user,
 	login->has_found = true;
 }
 
-/* The query found no row.  With md5 and trust the client is told at once, in words that
- * tools know.  Other methods do not tell who exists: the login goes through the
- * exchange of a user whose proof is wrong. */
-static void lookup_tell_nobody(struct login *login)
-{
-	struct client *client = login->client;
-	char word[LOG_WORD];
-
-	conn_log(&client->conn, LEVEL_LOG | KIND_AUTH, "login failed: db=%s",
-	    conn_log_word(&client->conn, word, login->startup.database));
-	if (login->method == AUTH_MD5 || login->method == AUTH_TRUST) {
-		client_fatal(client, ERROR_NO_SUCH_USER);
-		return;
-	}
-	login->is_mock = true;
-	login->found_user = NULL;
-	login->on_found(client);
-}
-
 /* Tells one login the result.  This may free the login. */
 static void lookup_tell(const struct lookup *lookup, struct login *login,
     struct user *user, const struct secret *secret)
 {
 	struct client *client = login->client;
+	char word[LOG_WORD];
 
 	login->lookup = NULL;
 	if (client->conn.is_doomed)
@@ -188,7 +151,19 @@ static void lookup_tell(const struct lookup *lookup, struct login *login,
 	if (lookup->refusal) {
 		client_fatal_text(client, lookup->sqlstate, lookup->refusal);
 	} else if (!user) {
-		lookup_tell_nobody(login);
+		/* The query found no row.  With md5 and trust the client is told at
+		 * once, in words that tools know.  Other methods do not tell who
+		 * exists: the login goes through the exchange of a user whose proof is
+		 * wrong. */
+		conn_log(&client->conn, LEVEL_LOG | KIND_AUTH, "login failed: db=%s",
+		    conn_log_word(&client->conn, word, login->startup.database));
+		if (login->method == AUTH_MD5 || login->method == AUTH_TRUST) {
+			client_fatal(client, ERROR_NO_SUCH_USER);
+			return;
+		}
+		login->is_mock = true;
+		login->found_user = NULL;
+		login->on_found(client);
 	} else {
 		login_take_found(login, user, secret, lookup->sent_us);
 		login->on_found(client);
@@ -204,8 +179,22 @@ static void lookup_work(struct later *l)
 
 	/* no further login may join it */
 	lookup_unlist(lookup);
-	if (lookup->user && !lookup->refusal)
-		user = lookup_settle(lookup, &secret);
+	if (lookup->user && !lookup->refusal) {
+		/* the query returned a row: keeps the secret for later logins and for
+		 * the logins of the user's pool to servers */
+		struct catalog *catalog = lookup->site->catalog;
+		user = catalog_user(catalog, lookup->user);
+		struct pool *pool = catalog_find_pool(lookup->database, user);
+		secret_init(&secret, lookup->secret);
+		if (secret.kind == SECRET_SCRAM)
+			rounds_count(
+			    &catalog->found_rounds, secret.scram.iterations, 1);
+		if (pool)
+			credential_keep_for_pool(pool, &secret, lookup->sent_us);
+		if (lookup->epoch == catalog->credentials_epoch)
+			credential_keep(lookup->database, lookup->name, user, &secret,
+			    lookup->sent_us);
+	}
 	while ((n = list_pop_front(&lookup->logins)))
 		lookup_tell(
 		    lookup, container_of(n, struct login, lookup_node), user, &secret);
@@ -379,15 +368,6 @@ static enum step query_unexpected(struct server *server, const struct message *m
 	return STEP_CLOSE;
 }
 
-static enum step query_ready(struct server *server)
-{
-	if (!pipeline_is_settled(&server->pipeline))
-		return STEP_NEXT;
-	return server->status == 'I'
-		   ? query_settled(server)
-		   : query_refused(server, "auth_query has left a transaction open");
-}
-
 static enum step query_read(struct server *server, const struct message *m)
 {
 	switch (m->type) {
@@ -399,7 +379,12 @@ static enum step query_read(struct server *server, const struct message *m)
 	case 'E':
 		return query_error(server, m);
 	case 'Z':
-		return query_ready(server);
+		if (!pipeline_is_settled(&server->pipeline))
+			return STEP_NEXT;
+		return server->status == 'I'
+			   ? query_settled(server)
+			   : query_refused(
+				 server, "auth_query has left a transaction open");
 	case 'S':
 		return server_note_parameter(server, m, NULL, NULL) < 0 ? STEP_CLOSE
 									: STEP_NEXT;
@@ -476,15 +461,6 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-static void query_owe(struct server *server)
-{
-	static const char messages[] = "PBDES";
-
-	for (const char *type = messages; *type; type++)
-		if (pipeline_owe(&server->pipeline, (uint8_t)*type, OWED_SELF, 0) < 0)
-			server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
-}
-
 /* Sends Parse, Bind, Describe, Execute and Sync in one write.  No parameters of a
  * client are set on the server before: a client's search_path must not change what the
  * query finds. */
@@ -501,7 +477,10 @@ static void lookup_send(struct lookup *lookup)
 	conn_set_deadline(&server->conn,
 	    earlier(after(lookup->sent_us, scope_query_timeout(scope)),
 		after(lookup->sent_us, scope_transaction_timeout(scope))));
-	query_owe(server);
+	static const char messages[] = "PBDES";
+	for (const char *type = messages; *type; type++)
+		if (pipeline_owe(&server->pipeline, (uint8_t)*type, OWED_SELF, 0) < 0)
+			server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 	buf_init(&buf, 0);
 	codec_put_parse(
 	    &buf, "", scope_auth_query(scope_of_database(lookup->database)));
@@ -649,18 +628,6 @@ static bool may_join(const struct lookup *lookup, bool is_again)
 	       !(is_again && lookup->state == LOOKUP_RUNNING);
 }
 
-static enum authquery lookup_join_or_begin(struct client *client, bool is_again)
-{
-	char *key = lookup_key(client);
-	struct lookup *lookup = map_get_str(client->conn.site->lookups, key);
-
-	mem_free(key);
-	if (!may_join(lookup, is_again))
-		return lookup_begin(client);
-	lookup_join(lookup, client);
-	return AUTHQUERY_WAIT;
-}
-
 enum authquery authquery_begin(
     struct client *client, bool is_again, void (*on_found)(struct client *client))
 {
@@ -671,8 +638,15 @@ enum authquery authquery_begin(
 	known = is_again ? NULL
 			 : credential_find(login_asked_database(client),
 			       login->startup.user, conn_now(&client->conn));
-	if (!known)
-		return lookup_join_or_begin(client, is_again);
+	if (!known) {
+		char *key = lookup_key(client);
+		struct lookup *lookup = map_get_str(client->conn.site->lookups, key);
+		mem_free(key);
+		if (!may_join(lookup, is_again))
+			return lookup_begin(client);
+		lookup_join(lookup, client);
+		return AUTHQUERY_WAIT;
+	}
 	login_take_found(login, known->user, &known->secret, known->asked_us);
 	login->may_be_outdated = true;
 	return AUTHQUERY_FOUND;
@@ -695,19 +669,6 @@ uint64_t authquery_due(const struct client *client, enum error_id *error)
 	return earlier(wait, query);
 }
 
-/* Nobody waits for the running query any more: it may continue for a while (see
- * ABANDONED_US) and its answer is not used. */
-static void lookup_abandon(struct lookup *lookup)
-{
-	struct conn *conn = &seat_server(lookup->request.ask.seat)->conn;
-	uint64_t at = conn_now(conn) + ABANDONED_US;
-
-	lookup_unlist(lookup);
-	lookup->database = NULL;
-	if (at < conn->deadline.at_us)
-		conn_set_deadline(conn, at);
-}
-
 void authquery_leave(struct client *client)
 {
 	struct login *login = client->login;
@@ -719,8 +680,16 @@ void authquery_leave(struct client *client)
 	login->lookup = NULL;
 	if (!list_is_empty(&lookup->logins))
 		return;
-	if (lookup->state == LOOKUP_RUNNING)
-		lookup_abandon(lookup);
-	else
+	if (lookup->state == LOOKUP_RUNNING) {
+		/* nobody waits for the running query any more: it may continue for a
+		 * while (see ABANDONED_US) and its answer is not used */
+		struct conn *conn = &seat_server(lookup->request.ask.seat)->conn;
+		uint64_t at = conn_now(conn) + ABANDONED_US;
+		lookup_unlist(lookup);
+		lookup->database = NULL;
+		if (at < conn->deadline.at_us)
+			conn_set_deadline(conn, at);
+	} else {
 		lookup_free(lookup);
+	}
 }

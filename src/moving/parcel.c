@@ -187,19 +187,6 @@ static void form_resets(struct form *f, struct reset_effects *v)
 	FORM_BOOL(f, v->has_default);
 }
 
-static void form_span(struct form *f, struct command_span *v)
-{
-	uint8_t kind = (uint8_t)v->kind;
-
-	form_u8(f, &kind);
-	f->is_bad = f->is_bad || kind > COMMAND_DEALLOCATE_ALL;
-	v->kind = (enum command_kind)kind;
-	form_u32(f, &v->from);
-	form_u32(f, &v->to);
-	form_u32(f, &v->end);
-	f->is_bad = f->is_bad || v->from > v->to || v->to > v->end;
-}
-
 static void form_effects(struct form *f, struct sql_effects *v)
 {
 	form_u16(f, &v->leaves_first);
@@ -208,23 +195,21 @@ static void form_effects(struct form *f, struct sql_effects *v)
 	form_u64(f, &v->sets);
 	form_u64(f, &v->configs);
 	form_resets(f, &v->resets);
-	form_span(f, &v->command);
+	uint8_t kind = (uint8_t)v->command.kind;
+	form_u8(f, &kind);
+	f->is_bad = f->is_bad || kind > COMMAND_DEALLOCATE_ALL;
+	v->command.kind = (enum command_kind)kind;
+	form_u32(f, &v->command.from);
+	form_u32(f, &v->command.to);
+	form_u32(f, &v->command.end);
+	f->is_bad = f->is_bad || v->command.from > v->command.to ||
+		    v->command.to > v->command.end;
 	FORM_BOOL(f, v->forgets);
 	FORM_BOOL(f, v->may_forget);
 	FORM_BOOL(f, v->hides_forgetting);
 	FORM_BOOL(f, v->is_command);
 	FORM_BOOL(f, v->reads_clock);
 	FORM_BOOL(f, v->is_cut);
-}
-
-/* Older versions have another tag here.  They knew less about the unnamed statement:
- * whoever did not own it may have sent one (see link_restore). */
-static void form_sent_unnamed(struct form *f, struct link *v)
-{
-	uint32_t tag = SERVER_TAG_UNNAMED | v->sent_unnamed;
-
-	form_u32(f, &tag);
-	v->sent_unnamed = tag & SERVER_TAG_UNNAMED ? (tag & 1) != 0 : !v->owns_unnamed;
 }
 
 static void form_link(struct form *f, struct link *v, bool *is_dropping)
@@ -251,7 +236,11 @@ static void form_link(struct form *f, struct link *v, bool *is_dropping)
 	FORM_BOOL(f, v->owns_unnamed);
 	FORM_BOOL(f, v->has_forgetting_portal);
 	FORM_BOOL(f, v->is_segment_spoilt);
-	form_sent_unnamed(f, v);
+	/* Older versions have another tag here.  They knew less about the unnamed
+	 * statement: whoever did not own it may have sent one (see link_restore). */
+	uint32_t tag = SERVER_TAG_UNNAMED | v->sent_unnamed;
+	form_u32(f, &tag);
+	v->sent_unnamed = tag & SERVER_TAG_UNNAMED ? (tag & 1) != 0 : !v->owns_unnamed;
 	form_u64(f, &v->reported);
 	form_resets(f, &v->reset);
 	form_u64(f, &v->apply_local);
@@ -298,11 +287,6 @@ static void form_segment(struct form *f, struct parcel_server *v)
 	form_bytes(f, &v->segment.described);
 }
 
-static bool may_be_moved_in(enum seat_state state)
-{
-	return state == SEAT_IDLE || state == SEAT_USED || state == SEAT_ACTIVE;
-}
-
 static void form_seat(struct form *f, struct seat *v)
 {
 	uint8_t state = (uint8_t)v->state;
@@ -311,7 +295,8 @@ static void form_seat(struct form *f, struct seat *v)
 	form_u64(f, &v->rested_us);
 	form_u8(f, &state);
 	v->state = (enum seat_state)state;
-	f->is_bad = f->is_bad || !may_be_moved_in(v->state);
+	f->is_bad = f->is_bad || (v->state != SEAT_IDLE && v->state != SEAT_USED &&
+				     v->state != SEAT_ACTIVE);
 	FORM_BOOL(f, v->is_dirty);
 	FORM_BOOL(f, v->was_lent);
 	FORM_BOOL(f, v->was_checked);
@@ -325,21 +310,6 @@ static void form_slow_span(struct form *f, struct parcel_span *v)
 	form_text(f, &v->traceparent);
 	f->is_bad =
 	    f->is_bad || (v->traceparent && strlen(v->traceparent) >= TRACEPARENT_TEXT);
-}
-
-static void form_slow(struct form *f, struct parcel_client *v)
-{
-	if (f->format < PARCEL_FORMAT_SLOW)
-		return;
-	FORM_BOOL(f, v->slow.is_there);
-	if (!v->slow.is_there)
-		return;
-	form_u64(f, &v->slow.received);
-	form_u64(f, &v->slow.sent);
-	form_u64(f, &v->slow.worked_us);
-	form_u32(f, &v->slow.query_count);
-	form_slow_span(f, &v->slow.xact);
-	form_slow_span(f, &v->slow.query);
 }
 
 /* ---- the parcels ---- */
@@ -372,7 +342,17 @@ static void form_client(struct form *f, struct parcel_client *v)
 	form_u64(f, &v->query_us);
 	form_u64(f, &v->xact_us);
 	form_u64(f, &v->last_us);
-	form_slow(f, v);
+	if (f->format < PARCEL_FORMAT_SLOW)
+		return;
+	FORM_BOOL(f, v->slow.is_there);
+	if (!v->slow.is_there)
+		return;
+	form_u64(f, &v->slow.received);
+	form_u64(f, &v->slow.sent);
+	form_u64(f, &v->slow.worked_us);
+	form_u32(f, &v->slow.query_count);
+	form_slow_span(f, &v->slow.xact);
+	form_slow_span(f, &v->slow.query);
 }
 
 static void form_server(struct form *f, struct parcel_server *v)
@@ -403,15 +383,6 @@ static void form_server(struct form *f, struct parcel_server *v)
 	form_ledger(f, &v->ledger);
 	form_entries(f, v);
 	form_segment(f, v);
-}
-
-static void form_prepared(struct form *f, struct parcel_text *v)
-{
-	form_u64(f, &v->id);
-	FORM_BOOL(f, v->is_sql);
-	form_optional(f, &v->reading);
-	form_bytes(f, &v->key);
-	form_effects(f, &v->effects);
 }
 
 static void form_keys(struct form *f, struct scram_keys *v)
@@ -482,7 +453,11 @@ static void form_parcel(struct form *f, struct parcel *v)
 		form_pool(f, &v->pool);
 		return;
 	case PARCEL_TEXT:
-		form_prepared(f, &v->text);
+		form_u64(f, &v->text.id);
+		FORM_BOOL(f, v->text.is_sql);
+		form_optional(f, &v->text.reading);
+		form_bytes(f, &v->text.key);
+		form_effects(f, &v->text.effects);
 		return;
 	case PARCEL_CLIENT:
 		form_client(f, &v->client);

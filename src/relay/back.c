@@ -68,29 +68,25 @@ static void back_ask(struct server *server, struct client *client)
 
 /* ---- server to client ---- */
 
-/* The server has told which parameters are set: the client goes on with those values.
- */
-static enum step back_sourced(struct server *server, struct client *client)
-{
-	static const uint8_t ready[] = {'Z', 0, 0, 0, 5, 'I'};
-	enum step step;
-
-	params_sourced(server, client);
-	if (server->link.owes_ready)
-		put_to_client(client, server, NULL, ready, sizeof(ready));
-	server->link.owes_ready = false;
-	step = back_settled(server, client);
-	conn_unpark(&client->conn);
-	return step;
-}
-
 /* The pooler's SETs were answered. */
 static enum step back_applied(struct server *server, struct client *client)
 {
+	enum step step;
+
 	if (!pipeline_is_settled(&server->pipeline))
 		return STEP_NEXT;
-	if (server->link.settling.sources)
-		return back_sourced(server, client);
+	if (server->link.settling.sources) {
+		/* the server has told which parameters are set: the client goes on with
+		 * those values */
+		static const uint8_t ready[] = {'Z', 0, 0, 0, 5, 'I'};
+		params_sourced(server, client);
+		if (server->link.owes_ready)
+			put_to_client(client, server, NULL, ready, sizeof(ready));
+		server->link.owes_ready = false;
+		step = back_settled(server, client);
+		conn_unpark(&client->conn);
+		return step;
+	}
 	if (params_applied(server, client) < 0)
 		return STEP_CLOSE;
 	/* the query was cancelled in the meantime, or there was nothing to run */
@@ -259,13 +255,6 @@ static enum step back_try_again(struct server *server, struct client *client)
 	return server->conn.is_doomed ? STEP_CLOSE : STEP_NEXT;
 }
 
-/* A client that keeps its server may LISTEN, so notifications are for it at any time.
- */
-static bool is_notification_of(const struct server *server, const struct message *m)
-{
-	return m->type == 'A' && pool_mode(server->seat.pool) == POOL_MODE_SESSION;
-}
-
 /* Was the server lost before it got anything from its client, and before the client got
  * a part of a message? */
 static bool is_unused(const struct server *server)
@@ -300,9 +289,12 @@ static enum answer back_decide(struct server *server, struct client *client,
 	enum answer answer = pipeline_answer(
 	    &server->pipeline, m->type, m->type == 'Z' ? server->status : 0, done);
 
+	/* a client that keeps its server may LISTEN, so notifications are for it at any
+	 * time */
 	if (answer == ANSWER_SWALLOW &&
 	    (statements_is_for_client(server, m, done) ||
-		is_notification_of(server, m) || is_last_word(server, m)))
+		(m->type == 'A' && pool_mode(server->seat.pool) == POOL_MODE_SESSION) ||
+		is_last_word(server, m)))
 		answer = ANSWER_FORWARD;
 	if (answer != ANSWER_FORWARD)
 		return answer;
@@ -411,12 +403,6 @@ static void back_ended(struct conn *conn, const struct err *err)
 
 /* ---- messages ---- */
 
-/* Takes the rows or COPY data that follow directly, because they are treated alike. */
-static size_t take_alike(struct server *server, const struct message *m)
-{
-	return m->type == 'D' || m->type == 'd' ? conn_take_alike(&server->conn, m) : 0;
-}
-
 static void count_sent(struct client *client, struct server *server, uint64_t size)
 {
 	server->seat.pool->stats.bytes_sent += size;
@@ -471,7 +457,10 @@ static enum step back_pass(
     struct server *server, struct client *client, const struct message *m)
 {
 	struct pipeline_entry done;
-	size_t alike = take_alike(server, m);
+	/* takes the rows or COPY data that follow directly, because they are treated
+	 * alike */
+	size_t alike =
+	    m->type == 'D' || m->type == 'd' ? conn_take_alike(&server->conn, m) : 0;
 	enum answer answer = pipeline_answer(&server->pipeline, m->type, 0, &done);
 
 	if (answer == ANSWER_BROKEN)

@@ -673,35 +673,26 @@ static void bring_all_back(struct server *server, struct client *client)
 			bring_back(server, client, i);
 }
 
-/* What a transaction has set is undone by its ROLLBACK, and SET LOCAL by any end. */
-static void note_transaction(struct server *server)
+void params_settle(struct server *server, struct client *client)
 {
+	/* what a transaction has set is undone by its ROLLBACK, and SET LOCAL by any
+	 * end */
 	uint64_t read = vars_schema_read_bits(server->conn.site->vars);
-
 	if (server->status == 'I')
 		server->link.may_undo_set = false;
 	else if (server->link.reported & read)
 		server->link.may_undo_set = true;
-}
-
-/* Notes which parameters the commands up to this ReadyForQuery may have reset. */
-static void note_unsettled(struct server *server)
-{
-	struct link *link = &server->link;
-
-	if (link->may_have_set || link->was_reset)
-		link->settling.unsettled = UINT64_MAX;
-	else
-		link->settling.unsettled |=
-		    link->reported | link->reset.session | link->reset.hidden;
-}
-
-void params_settle(struct server *server, struct client *client)
-{
-	note_transaction(server);
 	/* a replication server has its client's parameters from its startup packet */
-	if (!server->seat.is_replication)
-		note_unsettled(server);
+	if (!server->seat.is_replication) {
+		/* notes which parameters the commands up to this ReadyForQuery may have
+		 * reset */
+		struct link *link = &server->link;
+		if (link->may_have_set || link->was_reset)
+			link->settling.unsettled = UINT64_MAX;
+		else
+			link->settling.unsettled |=
+			    link->reported | link->reset.session | link->reset.hidden;
+	}
 	bool was_reset = server->link.was_reset;
 	server->link.was_reset = server->link.is_reset_kept = false;
 	/* what was noted of texts may belong to a message after this ReadyForQuery */

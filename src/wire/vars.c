@@ -88,13 +88,6 @@ static struct vars_value *intern(
 	return v;
 }
 
-static struct vars_value *share_value(struct vars_value *v)
-{
-	if (v)
-		v->refs++;
-	return v;
-}
-
 static void let_go_value(struct vars_schema *s, struct vars_value *v)
 {
 	if (!v || --v->refs)
@@ -119,8 +112,12 @@ static void *make_set(void *ctx, uint32_t hash, const void **key)
 	(void)hash;
 	set->schema = s;
 	set->id = ++s->last_id;
-	for (size_t i = 0; i < s->count; i++)
-		set->values[i] = share_value(s->draft[i]);
+	for (size_t i = 0; i < s->count; i++) {
+		struct vars_value *v = s->draft[i];
+		if (v)
+			v->refs++;
+		set->values[i] = v;
+	}
 	*key = set->values;
 	return set;
 }
@@ -135,20 +132,15 @@ static struct vars_set *intern_draft(struct vars_schema *s)
 	return set;
 }
 
-static void free_set(struct vars_set *set)
-{
-	for (size_t i = 0; i < set->schema->count; i++)
-		let_go_value(set->schema, set->values[i]);
-	let_go_value(set->schema, set->reading);
-	mem_free(set);
-}
-
 static void let_go_set(struct vars_set *set)
 {
 	if (--set->refs)
 		return;
 	map_del(set->schema->sets, set->values, values_size(set->schema));
-	free_set(set);
+	for (size_t i = 0; i < set->schema->count; i++)
+		let_go_value(set->schema, set->values[i]);
+	let_go_value(set->schema, set->reading);
+	mem_free(set);
 }
 
 static void replace_set(struct vars *v, struct vars_set *set)
@@ -478,17 +470,6 @@ bool vars_is_different(const struct vars *client, const struct vars *server)
 	return false;
 }
 
-/* An expression that PostgreSQL reads alike under every client_encoding. */
-static void put_converted(struct buf *sql, const struct vars_value *value)
-{
-	buf_put_text(sql, "pg_catalog.convert_from(pg_catalog.decode('");
-	for (const char *at = value->text; *at; at++)
-		buf_printf(sql, "%02x", (uint8_t)*at);
-	buf_put_text(sql, "','hex'),");
-	text_put_literal(sql, value->encoding);
-	buf_put_text(sql, ")");
-}
-
 static void put_set(struct buf *sql, const char *word, const char *name,
     const struct vars_value *value, bool is_raw)
 {
@@ -500,9 +481,16 @@ static void put_set(struct buf *sql, const char *word, const char *name,
 	buf_put_text(sql, is_function ? "" : word);
 	buf_put_text(sql, name);
 	buf_put_text(sql, is_function ? "'," : "=");
-	if (is_converted)
-		put_converted(sql, value);
-	else if (is_raw)
+	if (is_converted) {
+		/* an expression that PostgreSQL reads alike under every client_encoding
+		 */
+		buf_put_text(sql, "pg_catalog.convert_from(pg_catalog.decode('");
+		for (const char *at = value->text; *at; at++)
+			buf_printf(sql, "%02x", (uint8_t)*at);
+		buf_put_text(sql, "','hex'),");
+		text_put_literal(sql, value->encoding);
+		buf_put_text(sql, ")");
+	} else if (is_raw)
 		text_put_ascii_literal(sql, value->text);
 	else
 		text_put_literal(sql, value->text);
