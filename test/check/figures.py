@@ -6,10 +6,10 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (90394, 76000),
+    "lines of src and include": (90350, 76000),
     "files of src/daemon": (26, 26),
-    "static functions of three lines or less with one caller": (119, 60),
-    "static functions with one caller": (1139, 1000),
+    "static functions of three lines or less with one caller": (114, 60),
+    "static functions with one caller": (1119, 1000),
     "predicates that act": (31, 0),
     "members of struct pool": (63, 40),
     "members of struct link": (42, 25),
