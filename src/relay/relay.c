@@ -14,9 +14,9 @@
 #include "relay/forward.h"
 #include "relay/leaks.h"
 #include "relay/link.h"
-#include "relay/moved.h"
 #include "relay/opening.h"
 #include "relay/params.h"
+#include "relay/relay_handoff.h"
 #include "relay/slow.h"
 #include "relay/sql_statements.h"
 #include "relay/statements.h"
@@ -434,14 +434,14 @@ static int relay_take(struct client *client, const struct parcel_client *from,
 	client->request.ops = &relay_request_ops;
 	if (server)
 		conn_hand_on(&server->conn, &back_ops);
-	return moved_take(client, server, from, from_server);
+	return relay_handoff_take(client, server, from, from_server);
 }
 
 static const struct service_moves relay_moves = {
-    .is_movable = moved_is_possible,
+    .is_movable = relay_handoff_is_possible,
     .loosen = back_loosen,
-    .describe = moved_describe,
-    .let_go = moved_let_go,
+    .describe = relay_handoff_describe,
+    .let_go = relay_handoff_let_go,
     .take = relay_take,
 };
 

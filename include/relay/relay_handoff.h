@@ -2,22 +2,22 @@
  * Describes clients of the relay, and the servers that they are linked to, for a move
  * to another process (moving/moving.h), and restores them there.
  */
-#ifndef RELAY_MOVED_H
-#define RELAY_MOVED_H
+#ifndef RELAY_RELAY_HANDOFF_H
+#define RELAY_RELAY_HANDOFF_H
 
 #include "session/client.h"
 #include "session/server.h"
 
 /* See struct service_moves in session/site.h. */
-bool moved_is_possible(const struct client *client);
-void moved_describe(const struct client *client, struct parcel_client *out,
+bool relay_handoff_is_possible(const struct client *client);
+void relay_handoff_describe(const struct client *client, struct parcel_client *out,
     struct parcel_server *server);
-void moved_let_go(struct client *client);
+void relay_handoff_let_go(struct client *client);
 
 /* Restores a client that has come from another process, and its server (NULL: it has
  * none); both have their conn_ops already.  -1: no memory, or the description is not
  * valid. */
-int moved_take(struct client *client, struct server *server,
+int relay_handoff_take(struct client *client, struct server *server,
     const struct parcel_client *from, const struct parcel_server *from_server);
 
 #endif

@@ -3,7 +3,7 @@
  * with many small objects (statements that are being prepared, rewritten commands) is
  * not moved: that state ends soon, at the latest with the transaction.
  */
-#include "relay/moved.h"
+#include "relay/relay_handoff.h"
 
 #include "moving/parcel.h"
 #include "relay/clocks.h"
@@ -25,7 +25,7 @@ static bool is_link_describable(const struct link *link)
 	       !link->is_applying && !link->is_trying_again;
 }
 
-bool moved_is_possible(const struct client *client)
+bool relay_handoff_is_possible(const struct client *client)
 {
 	const struct server *server = client_server(client);
 
@@ -35,7 +35,7 @@ bool moved_is_possible(const struct client *client)
 			      is_ledger_certain(&server->pipeline));
 }
 
-void moved_describe(const struct client *client, struct parcel_client *out,
+void relay_handoff_describe(const struct client *client, struct parcel_client *out,
     struct parcel_server *server)
 {
 	unnamed_describe(client, out);
@@ -44,7 +44,7 @@ void moved_describe(const struct client *client, struct parcel_client *out,
 		segment_describe(client_server(client), server);
 }
 
-void moved_let_go(struct client *client)
+void relay_handoff_let_go(struct client *client)
 {
 	struct server *server = client_server(client);
 
@@ -57,7 +57,7 @@ void moved_let_go(struct client *client)
 	slow_forget(client);
 }
 
-int moved_take(struct client *client, struct server *server,
+int relay_handoff_take(struct client *client, struct server *server,
     const struct parcel_client *from, const struct parcel_server *from_server)
 {
 	if (unnamed_restore(client, from) < 0)
