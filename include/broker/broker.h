@@ -48,7 +48,7 @@ void broker_learn_resets(struct server *server, uint64_t reset);
  * PostgreSQL would report, where that is known without a server.  Returns the bits of
  * the parameters where it is not known (spellings.h).  There must be a welcome.  -1 in
  * *failed: no memory. */
-uint64_t broker_spell(const struct pool *pool, struct vars *asked, int *failed);
+uint64_t broker_spell(struct pool *pool, struct vars *asked, int *failed);
 /* A server whose own value is `base` was asked for another value, and reports this one.
  */
 void broker_keep_spelling(struct pool *pool, size_t i, const char *base,
@@ -56,9 +56,9 @@ void broker_keep_spelling(struct pool *pool, size_t i, const char *base,
 
 /* The parameters with which the pool greets its clients, the newest ones of all sites;
  * NULL when none are valid. */
-const struct welcome *broker_welcome(const struct pool *pool);
-/* Sets the pool's welcome to what another process knew, unless it has one.  Takes over
- * vars and copies untracked. */
+const struct welcome *broker_welcome(struct pool *pool);
+/* Sets the pool's welcome to what another process knew, unless it has one.  Copies
+ * vars and untracked. */
 void broker_restore_welcome(struct site *site, struct pool *pool,
     const struct vars *vars, const uint8_t *untracked, size_t len);
 

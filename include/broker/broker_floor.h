@@ -13,6 +13,8 @@ void broker_floor_init(struct site *site);
 void broker_floor_review(struct site *site);
 /* Frees what broker_floor_init made.  Call it after session_done, when no connection
  * and no helper thread is left that could use it. */
+/* To be called before the catalog is freed; then broker_floor_done. */
+void broker_floor_stop(struct site *site);
 void broker_floor_done(struct site *site);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * The parameters with which a pool greets its clients, at one site (the welcome).  If
- * the pool has sites at several workers, each of them knows the newest: who changes it
- * writes a text into the pool's tally, and the others read that when they need the
- * welcome next.  The last change counts.
+ * several workers have the pool, each of them knows the newest: who changes it writes a
+ * text into the central pool, and the others read that when they need the welcome next.
+ * The last change counts.
  */
 #ifndef BROKER_GREETING_H
 #define BROKER_GREETING_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #include "base/buf.h"
-#include "pool/tally.h"
+#include "pool/central.h"
 #include "wire/vars.h"
 
 /* The parameters that a server of the pool has reported at its login.  Clients are
@@ -23,25 +23,19 @@ struct welcome {
 
 struct greeting {
 	struct welcome welcome;
-	unsigned number; /* of the shared text that was read or written last */
-	/* the last order before the welcome was known here: texts from before say
-	 * nothing about it */
-	unsigned since;
-	bool is_shared; /* it is what the text with this number says */
+	/* of the shared text that was read or written last; 0: there was none */
+	unsigned number;
 };
 
 /* Where a greeting is shared; borrowed. */
 struct greeting_place {
-	struct tallies *tallies;
-	struct tally *tally; /* NULL: nowhere */
-	unsigned order;      /* the last order that this site has carried out */
+	struct central_view *view;
+	struct central_pool *pool;
 };
 
 void greeting_init(struct greeting *g, struct vars_schema *schema);
 void greeting_done(struct greeting *g);
 
-/* There was no welcome, or it has been forgotten; from now on there is this one. */
-void greeting_begin(struct greeting *g, const struct greeting_place *place);
 /* Takes over the newest welcome of all sites. */
 void greeting_follow(struct greeting *g, const struct greeting_place *place);
 /* Replaces the welcome, here and at the other sites.  -1: no memory. */

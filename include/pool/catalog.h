@@ -21,23 +21,14 @@
 #include "base/mem.h"
 #include "conf/config.h"
 #include "pool/catalog_users.h"
+#include "pool/central.h"
 #include "pool/hosts.h"
 #include "pool/scopes.h"
 #include "pool/stats.h"
-#include "pool/tally.h"
 
 struct activity;
 struct pool;
 
-/* Limits that several pools share, the narrowest first. */
-enum room_kind {
-	ROOM_USER,     /* max_user_connections */
-	ROOM_DATABASE, /* max_db_connections */
-	ROOM_PROCESS,  /* max_server_connections */
-	ROOM_COUNT,    /* the number of limits; as a value: no limit */
-};
-
-struct wish;
 struct service; /* serves the clients of a database; defined in session/ */
 
 struct database {
@@ -59,8 +50,6 @@ struct database {
 	struct hosts hosts;          /* what is known about the hosts of the entry */
 	struct list pools;           /* struct pool by .db_node */
 	struct list resting; /* struct seat by .db_node: the longest resting first */
-	/* struct pool by .room_nodes: pools that wait for room, see room.h */
-	struct heap starving;
 	struct scram_cache forced_cache; /* keys derived from forced_secret */
 	/* one reference once is_gone, because config points into it */
 	struct config *held;
@@ -71,9 +60,8 @@ struct database {
 	/* owned: what its freed pools have counted; NULL: nothing */
 	struct kept *kept;
 	int holder_count; /* clients from their startup packet on; see database_hold */
-	/* counts of all sites, with a reference; NULL: there is one site */
-	struct tally *tally;
-	bool is_switching; /* a SWITCHOVER is running */
+	struct central_limit *limit; /* one reference; NULL: nothing is counted yet */
+	bool is_switching;           /* a SWITCHOVER is running */
 	bool is_gone;  /* no longer in the map; freed with its last pool and client */
 	bool was_used; /* some client has proven who it is; see database_may_enter */
 	uint64_t
@@ -107,16 +95,11 @@ struct catalog {
 	struct list database_list;
 	/* Walks through the lists in several parts; one at a time. */
 	struct list_walk pool_walk, database_walk;
-	/* seats of all pools, except those with a cancel request */
-	int server_count;
-	/* struct pool by .room_nodes: pools that wait for room, see room.h */
-	struct heap starving;
 	/* struct pool by .spare_node: pools that can give up a seat under
 	 * max_server_connections, those with the most first */
 	struct heap spare;
-	struct tally_view view; /* the other sites of the process */
-	/* counts of all sites, with a reference; NULL: there is one site */
-	struct tally *tally;
+	struct central_view view;    /* its place among the workers of the process */
+	struct central_limit *limit; /* of the process, one reference */
 	/* number of snapshots so far whose entries had changed */
 	unsigned config_round;
 	bool paused;    /* PAUSE of all databases */
@@ -166,12 +149,6 @@ struct catalog_events {
 	 * pool_free_if_unused frees the pool when the last of them has left.  Not
 	 * called for a pool without seats and clients, which is freed at once. */
 	void (*kill)(void *ctx, struct pool *pool, const char *reason);
-	/* Another site can help.  The wish must be copied.  The function is NULL when
-	 * there is only one site. */
-	void (*wish)(void *ctx, unsigned site, const struct wish *wish);
-	/* The pool now has a welcome (the parameters that clients are greeted with),
-	 * and clients of other sites wait for it. */
-	void (*welcomed)(void *ctx, struct pool *pool);
 	/* The monitor of hosts is to look at once, because of this one.  report: what a
 	 * server there has reported; NULL: nothing.  The function is NULL where there
 	 * is no monitor. */
@@ -184,10 +161,9 @@ struct catalog_events {
 
 /* Makes an empty catalog.  Its slabs are listed in mem, which is borrowed. */
 struct catalog *catalog_new(struct mem *mem);
-/* Shares counts with the other sites, see tally.h.  Must be called before anything
- * else. */
-void catalog_share(
-    struct catalog *c, struct tallies *tallies, unsigned site, unsigned site_count);
+/* Makes it the catalog of this worker, before anything else is done.  central NULL:
+ * there is one worker. */
+void catalog_share(struct catalog *c, struct central *central, unsigned worker);
 void catalog_free(struct catalog **c); /* all pools must be empty */
 
 /* Gets each message that a reload writes to the log. */
@@ -263,9 +239,10 @@ void database_release(struct database *db);
  * 10.3. */
 bool database_may_enter(struct database *db, bool exempt);
 void database_leave(struct database *db);
-/* A client that was counted goes to another site (carry), where it counts from then on,
- * and arrives there (receive).  catalog_lose_client: it was not accepted there. */
-void database_carry(struct database *db, unsigned to);
+/* A client that was counted goes to another worker (carry), and arrives there
+ * (receive).  It counts the whole time.  catalog_lose_client: it was not accepted
+ * there. */
+void database_carry(struct database *db);
 void database_receive(struct database *db);
 void catalog_lose_client(struct catalog *c, const char *database, const char *user);
 

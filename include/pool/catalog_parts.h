@@ -21,18 +21,13 @@ int database_from_template(struct database *db);
 void database_mark_dirty(struct database *db);
 /* Frees a user, who has left the map. */
 void user_free(struct user *user);
-/* Give the object a tally if there are other sites. */
-void catalog_share_pool(struct pool *pool);
+/* Give the object what workers share of it. */
 void catalog_share_database(struct database *db);
 void catalog_share_user(struct user *user);
-/* Counts a client, here and in the tally (may be NULL).  False: the limit is exceeded
- * with this client. */
-bool catalog_may_enter(
-    const struct tally_view *view, struct tally *tally, int *count, int limit);
-void catalog_leave(const struct tally_view *view, struct tally *tally, int *count);
-/* The client goes to another site and counts there from now on. */
-void catalog_carry(
-    const struct tally_view *view, struct tally *tally, int *count, unsigned to);
+/* Counts a client, here and for all workers.  False: the limit is exceeded with this
+ * client. */
+bool catalog_may_enter(struct central_limit *shared, int *count, int limit);
+void catalog_leave(struct central_limit *shared, int *count);
 /* Frees an empty pool, and a database that is gone with its last pool. */
 void pool_free(struct pool *pool);
 

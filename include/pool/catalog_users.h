@@ -12,11 +12,10 @@
 #include "auth/scram.h"
 #include "auth/secret.h"
 #include "auth/userlist.h"
-#include "base/heap.h"
 #include "base/list.h"
 
 struct catalog;
-struct tally;
+struct central_limit;
 struct user_config;
 
 /* The last password that LDAP or PAM accepted.  It is used to log in to servers. */
@@ -39,17 +38,14 @@ struct user {
 	struct scram_verifier *adhoc;
 	bool has_adhoc_keys; /* false: adhoc has only salt and iteration count so far */
 	struct scram_cache scram_cache; /* keys derived for logins to servers */
-	/* seats of all pools whose pool user this is, in any state */
+	/* at this worker: seats of all pools whose pool user this is, in any state */
 	int server_count;
-	int client_count; /* clients that have proven to be this user */
-	/* counts of all sites, with a reference; NULL: there is one site */
-	struct tally *tally;
+	int client_count;            /* clients that have proven to be this user */
+	struct central_limit *limit; /* one reference; NULL: nothing is counted yet */
 	/* struct pool by .user_node: pools whose pool user this is */
 	struct list pools;
 	/* struct seat by .user_node: idle and used ones, the longest resting first */
 	struct list resting;
-	/* struct pool by .room_nodes: pools that wait for room, see room.h */
-	struct heap starving;
 };
 
 /* Returns a user known from auth_file (even a former one), from [users], as a forced
@@ -65,7 +61,7 @@ void user_remember(struct user *user, const char *password);
  * sites, like the functions for databases in catalog.h. */
 bool user_may_enter(struct user *user, bool exempt);
 void user_leave(struct user *user);
-void user_carry(struct user *user, unsigned to);
+void user_carry(struct user *user);
 void user_receive(struct user *user);
 
 /* Takes over a user list in steps (takes a reference): whoever is looked for the first

@@ -21,8 +21,8 @@
 struct database;
 struct pool;
 struct seat;
-struct tally;
-struct tally_view;
+struct central_host;
+struct central_view;
 
 /* One host.  The database and each share for it hold a reference. */
 struct host {
@@ -48,11 +48,10 @@ struct host {
 	uint64_t assignments, failures; /* since the host is known */
 	/* of all pools; resting and logins are a part of connections */
 	unsigned connections, resting, logins;
-	/* a reference: connections of all sites in the member servers; NULL: one site
-	 */
-	struct tally *tally;
-	const struct tally_view *view; /* borrowed from the catalog */
-	unsigned slow_logins; /* a part of logins: clients do not wait for them */
+	/* a reference: connections of all workers; NULL: there is one */
+	struct central_host *shared;
+	struct central_view *view; /* borrowed from the catalog */
+	unsigned slow_logins;      /* a part of logins: clients do not wait for them */
 	char last_error[HOST_REASON_MAX]; /* text of the last failure; "": none */
 };
 

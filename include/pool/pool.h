@@ -58,7 +58,6 @@ struct seat {
 	bool was_checked; /* the check query has succeeded, or it has just logged in */
 	/* it goes to or comes from another site, where it still counts */
 	bool is_carried;
-	unsigned carried_from;      /* if it comes: the site it comes from */
 	unsigned carried_to;        /* if it goes: the site it goes to */
 	enum seat_state carried_as; /* if it comes: its state there */
 	/* set by the owner: the client left session state behind.  The seat is reset
@@ -79,7 +78,7 @@ enum ask_state { ASK_OUTSIDE, ASK_RESTING, ASK_WAITING, ASK_LINKED };
 struct ask {
 	struct node node; /* in pool->clients (resting and linked) or pool->waiting */
 	struct node
-	    kind_node; /* while waiting: in pool->seekers, newcomers or replicas */
+	    kind_node; /* while waiting: in part.seekers, newcomers or replicas */
 	struct pool *pool;
 	struct seat *seat;  /* while linked */
 	uint64_t query_us;  /* start of the current query; 0: none is being timed */
@@ -100,14 +99,13 @@ struct pool {
 	struct list seats[SEAT_STATE_COUNT];
 	struct list clients; /* struct ask: logged in, resting or linked */
 	struct list waiting; /* struct ask: waiting, first come first served */
-	/* the waiting asks by what they need, in the same order */
-	struct list seekers;   /* for any seat: ASK_QUERY, ASK_AUTH */
+	/* the waiting asks by what they need, in the same order; those for any seat
+	 * (ASK_QUERY, ASK_AUTH) are in part.seekers */
 	struct list newcomers; /* for the welcome: ASK_WELCOME */
 	struct list replicas;  /* for their own connection: ASK_REPLICATION */
 	struct list cancels_waiting,
-	    cancels_active;    /* cancel requests, by nodes of the owner */
-	struct desk *desk;     /* owned by the broker; NULL: not made yet */
-	bool is_welcome_valid; /* set by pool_welcomed, cleared by pool_mark_dirty */
+	    cancels_active; /* cancel requests, by nodes of the owner */
+	struct desk *desk;  /* owned by the broker; NULL: not made yet */
 	bool last_connect_failed;
 	/* the last login failed with an answer of the server, so clients are refused at
 	 * once ("fast failure") */
@@ -148,17 +146,12 @@ struct pool {
 	/* since when room is left to a client that has waited longer (0: it is not);
 	 * when its pool was last told of the room */
 	uint64_t yielded_us, told_us;
-	/* with several sites, see elsewhere.h */
-	/* counts of all sites, with a reference; NULL: there is one site */
-	struct tally *tally;
-	/* when another site was asked for a server; 0: none is asked */
-	uint64_t wished_us;
-	uint64_t vain_us; /* when one was asked in vain; 0: it was not */
-	bool has_claim;   /* the next seat is already counted */
+	struct central_part part; /* what other workers see of it */
+	/* since when a server that rests at another worker is asked for; 0: none is */
+	uint64_t asked_us;
+	bool has_claim; /* the next seat is already counted */
 	struct host
 	    *claimed_host; /* where VERDICT_DIAL opens it; NULL: none was given */
-	/* in the starving heaps: no connection was possible because of a limit */
-	struct heap_node room_nodes[ROOM_COUNT];
 	struct heap_node spare_node; /* in catalog->spare */
 	/* SCRAM keys from a client's own login, for logging in to servers.  Only in
 	 * pools without a forced user. */
@@ -249,9 +242,9 @@ struct verdict pool_logged_in(struct seat *seat, uint64_t now_us);
 /* The broker has kept the parameters of a server login.  To be called before
  * pool_logged_in, but not for a seat that is_dirty. */
 void pool_welcomed(struct pool *pool);
-/* Clients can be greeted, perhaps after another site was asked. */
-bool pool_has_welcome_somewhere(const struct pool *pool);
-/* How many clients wait in this pool, at all sites. */
+/* Clients can be greeted, because a server has logged in at some worker. */
+bool pool_has_welcome(const struct pool *pool);
+/* How many clients wait in this pool, at all workers. */
 size_t pool_queued_everywhere(const struct pool *pool);
 
 enum dial_failure {

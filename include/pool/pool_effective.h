@@ -10,10 +10,9 @@
 bool pool_is_closing_for_pause(const struct pool *pool);
 /* There are no clients, no seats and no cancel requests. */
 bool pool_is_empty(const struct pool *pool);
-/* pool_connected_count and pool_server_count, with the servers of other sites. */
+/* pool_connected_count and pool_server_count, with the servers of other workers and
+ * those on their way. */
 size_t pool_connected_everywhere(const struct pool *pool);
-/* Whether some site has a server that has logged in, or one is on its way to it. */
-bool pool_has_connected_somewhere(const struct pool *pool);
 size_t pool_servers_everywhere(const struct pool *pool);
 /* There are more servers than pool size and reserve allow. */
 bool pool_is_oversized(const struct pool *pool);

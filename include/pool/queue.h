@@ -7,11 +7,9 @@
 
 #include "pool/pool.h"
 
-/* Counts one more client that waits in this pool, unless as many as `limit` (0: no
- * limit) wait already, at all sites.  If true, queue_add must follow. */
-bool queue_may_take(const struct pool *pool, int limit);
-/* Changes an ask from resting to waiting; queue_remove changes it back. */
-void queue_add(struct ask *ask, enum ask_kind kind, uint64_t now_us);
+/* Changes an ask from resting to waiting; queue_remove changes it back.  False: as many
+ * as `limit` (0: no limit) wait already, at all workers. */
+bool queue_add(struct ask *ask, enum ask_kind kind, int limit, uint64_t now_us);
 void queue_remove(struct ask *ask);
 /* Like queue_remove, because the ask is served: its wait is counted. */
 void queue_serve(struct ask *ask, uint64_t now_us);
@@ -31,9 +29,5 @@ struct verdict queue_grant(struct ask *ask, struct seat *seat, uint64_t now_us);
 struct verdict queue_refuse(struct ask *ask, const char *text, const char *sqlstate);
 /* queue_refuse with text and SQLSTATE of a row in errors.def. */
 struct verdict queue_refuse_for(struct ask *ask, enum error_id id);
-
-/* Other sites see since when somebody waits here for a server, and who waits for the
- * welcome. */
-void queue_note_waiting(struct pool *pool);
 
 #endif

@@ -15,14 +15,14 @@
  * process.  An end makes room, which is told to those who wait. */
 void room_take(struct pool *pool, bool is_cancel);
 void room_give(struct pool *pool, bool is_cancel);
-/* The next seat of this pool counts for other sites from now on.  To be called under
- * the lock of the tallies, after seeing that there is room. */
+/* The next seat of this pool counts from now on.  To be called under the lock, after
+ * seeing that there is room. */
 void room_claim(struct pool *pool);
-/* A seat goes to another site, comes from one, or was lost on the way.  For other sites
- * it counts all the time. */
-void room_carry_out(struct pool *pool);
-void room_carry_in(struct pool *pool, unsigned from);
-void room_carry_nowhere(struct pool *pool, unsigned to);
+/* That seat was not opened. */
+void room_unclaim(struct pool *pool);
+/* A seat of this pool, which need not exist at this worker, no longer counts. */
+void room_uncount(
+    struct central_view *view, struct central_pool *whole, bool is_cancel);
 /* Whether the limit has no room for another seat of this pool. */
 bool room_is_full(const struct pool *pool, enum room_kind kind);
 /* Whether the process has more seats than allowed, because the limit was lowered. */
@@ -45,8 +45,12 @@ void room_reorder(struct pool *pool);
 /* There may be room, or a resting seat to evict: tells the first pools in the queues of
  * this pool's user, its database, and the process. */
 void room_offer(const struct pool *pool);
-/* Tells the first pool in one of these queues. */
-void room_tell_first(const struct heap *starving, enum room_kind kind);
+/* Tells the pool that comes first under one of these limits. */
+void room_tell_first(const struct pool *pool, enum room_kind kind);
+/* Does some pool wait for room under this full limit?  *place_us: the place of the
+ * first. */
+bool room_is_short(
+    struct central_view *view, const struct central_limit *limit, uint64_t *place_us);
 /* Returns the limit under which another pool comes first, with the least place if there
  * are several; ROOM_COUNT: there is none. */
 enum room_kind room_before(const struct pool *pool, uint64_t *place_us);
@@ -60,14 +64,14 @@ const char *room_lacked(const struct pool *pool, int *limit);
 void room_forget(struct pool *pool);
 
 /* ---- who gives up what ---- */
-/* The place of the pool's first waiting client in the queue of all sites: a time, and
+/* The place of the pool's first waiting client in the queue of all workers: a time, and
  * the least comes first.  UINT64_MAX: none waits. */
 uint64_t room_place(const struct pool *pool, enum room_kind kind);
 /* Returns a resting seat that may be closed to make room for this pool, or NULL;
  * *wake_us is then lowered if that can change by time alone. */
 struct seat *room_evictable(
     const struct pool *pool, enum room_kind kind, uint64_t now_us, uint64_t *wake_us);
-/* The same for a pool of another site, which has this place. */
+/* The same for a pool of another worker, which has this place. */
 struct seat *room_evictable_of_process(
     const struct catalog *c, uint64_t place_us, uint64_t now_us, uint64_t *wake_us);
 struct seat *room_free_of_database(const struct database *db);

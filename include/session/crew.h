@@ -44,7 +44,7 @@ struct crew_member {
 	/* One of those that were on their way is there, and will be a client in a
 	 * moment; its own thread's, as the next. */
 	bool has_arrival;
-	unsigned order; /* the last one that it has carried out */
+	unsigned order; /* the last one that it has carried out, or does now */
 	/* connections that it sent to others a moment ago and that they may not have
 	 * taken (session/passing) */
 	struct list given;
@@ -52,9 +52,7 @@ struct crew_member {
 };
 
 struct passage;
-struct pool;
 struct server;
-struct wish;
 
 /* Functions of other floors that the crew calls; set by daemon. */
 struct crew_ops {
@@ -62,17 +60,11 @@ struct crew_ops {
 	void (*admit)(struct site *site, struct passage *passage);
 	/* Sends a server, which has left its pool, to another site. */
 	void (*hand)(struct server *server, unsigned site);
-	/* Sends a wish of the pool floor to another site (pool/wishes.h). */
-	void (*wish)(struct site *from, unsigned to, const struct wish *wish);
-	/* Sends this pool's welcome, which is known now, to other sites that wait for
-	 * it. */
-	void (*welcomed)(struct pool *pool);
 };
 
 struct crew {
 	const struct crew_ops *ops;
-	/* owned: the counts of limits that hold for all sites together */
-	struct tallies *tallies;
+	struct central *central; /* owned: what all sites share of their pools */
 	/* one reference to each: texts of named Parses, and of PREPARE */
 	struct prepared_store *texts, *sql_texts;
 	/* one reference: for work that only one helper thread of all sites may do at a
@@ -143,9 +135,10 @@ void crew_order(struct site *site, crew_order_fn *fn, const void *what, size_t s
 /* Such orders have numbers, for what changes sites while one is given: if it left a
  * site that had not carried the order out, and comes to one that has, the order has
  * missed it.  An order that is given in another way than by these functions begins with
- * crew_begin_order, and each site says crew_end_order. */
+ * crew_begin_order, and each site says crew_follow_order before it
+ * carries it out. */
 unsigned crew_begin_order(struct site *control);
-void crew_end_order(struct site *site, unsigned order);
+void crew_follow_order(struct site *site, unsigned order);
 /* What left its site after that order, and before the next: has one missed it? */
 static inline bool crew_has_missed(const struct crew_member *member, unsigned order)
 {

@@ -485,15 +485,15 @@ static void add_name(void *ctx, const char *database)
 	}
 }
 
-/* Those that have a pool at any site are killed at all of them.  The tallies know of
+/* Those that have a pool at any site are killed at all of them.  The central pools tell
  * them, so that a worker that does not answer later kills the same ones. */
-static void kill_shared(struct site *site, struct tallies *tallies)
+static void kill_shared(struct site *site, struct central *central)
 {
 	struct map *names = map_new();
 	size_t at = 0;
 	char *name;
 
-	tallies_each_database(tallies, add_name, names);
+	central_each_database(central, add_name, names);
 	while ((name = map_next(names, &at))) {
 		act_everywhere(site, name, kill_one);
 		mem_free(name);
@@ -516,7 +516,7 @@ static void verb_kill(const struct order *order)
 		/* KILL of all databases that are used; they stay paused */
 		struct site *site = order_site(order);
 		if (site->crew)
-			kill_shared(site, site->crew->crew->tallies);
+			kill_shared(site, site->crew->crew->central);
 		else
 			catalog_kill(
 			    site->catalog, NULL, error_text(ERROR_DATABASE_REMOVED));

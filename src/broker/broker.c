@@ -8,6 +8,7 @@
 #include "broker/dial.h"
 #include "broker/host_monitor.h"
 #include "broker/spellings.h"
+#include "pool/notes.h"
 #include "session/client.h"
 #include "session/crew.h"
 #include "session/server.h"
@@ -211,6 +212,7 @@ static void desk_work(struct later *l)
 		note(pool, &v);
 		switch (v.kind) {
 		case VERDICT_GRANT:
+		case VERDICT_HAND:
 			broker_place(seat_server(v.seat), &v);
 			break;
 		case VERDICT_ADMIT:
@@ -234,7 +236,6 @@ static void desk_work(struct later *l)
 		case VERDICT_RESET:
 		case VERDICT_REST:
 		case VERDICT_PARK:
-		case VERDICT_HAND:
 			break;
 		}
 	}
@@ -297,19 +298,27 @@ static void on_freed(void *ctx, struct pool *pool)
 	pool->desk = NULL;
 }
 
-static void on_wish(void *ctx, unsigned to, const struct wish *wish)
+static void note_opened(struct letter *letter)
 {
-	struct site *site = ctx;
+	struct central_note *note = container_of(letter, struct central_note, letter);
+	struct site *site = note->ctx;
 
-	site->crew->crew->ops->wish(site, to, wish);
+	if (site->shutdown != SHUTDOWN_NOW) {
+		struct verdict v = notes_hear(site->catalog, note, site_now(site));
+		if (v.kind == VERDICT_RETIRE)
+			server_retire(seat_server(v.seat), v.text);
+	}
+	central_note_free(note);
 }
 
-static void on_welcomed(void *ctx, struct pool *pool)
+static void post_note(void *ctx, struct central_note *note)
 {
 	struct site *site = ctx;
+	struct crew_member *to = &site->crew->crew->members[note->worker];
 
-	if (site->crew)
-		site->crew->crew->ops->welcomed(pool);
+	note->ctx = to->site;
+	note->letter.open = note_opened;
+	crew_post(to, &note->letter);
 }
 
 static void on_hint(
@@ -322,8 +331,6 @@ static const struct catalog_events broker_catalog_events = {
     .hint = on_hint,
     .kick = on_kick,
     .kill = on_kill,
-    .wish = on_wish,
-    .welcomed = on_welcomed,
     .freed = on_freed,
 };
 
@@ -339,15 +346,13 @@ static bool broker_is_clean(struct server *server)
 	return false;
 }
 
-/* Where other sites find the welcome. */
+/* Where other workers find the welcome. */
 static struct greeting_place desk_place(const struct desk *desk)
 {
 	const struct pool *pool = desk->pool;
-	const struct crew_member *own = desk->site->crew;
 
-	return (struct greeting_place){.tallies = pool->database->catalog->view.tallies,
-	    .tally = pool->is_killed ? NULL : pool->tally,
-	    .order = own ? own->order : 0};
+	return (struct greeting_place){
+	    &pool->database->catalog->view, pool->part.whole};
 }
 
 /* Makes the welcome from the parameters of the server that logged in last.  -1: no
@@ -356,14 +361,14 @@ static int desk_greet(struct desk *desk, struct server *server)
 {
 	const struct greeting_place place = desk_place(desk);
 
-	if (!desk->pool->is_welcome_valid) {
-		greeting_begin(&desk->greeting, &place);
+	bool was_welcome = pool_has_welcome(desk->pool);
+
+	if (!was_welcome)
 		spellings_free(&desk->spellings);
-	}
 	if (greeting_replace(
 		&desk->greeting, &place, &server->vars, dial_untracked(server)) < 0)
 		return -1;
-	if (!desk->pool->is_welcome_valid)
+	if (!was_welcome)
 		pool_welcomed(desk->pool);
 	return 0;
 }
@@ -458,6 +463,8 @@ void broker_init(struct site *site)
 	site->desk_slab = slab_new(&site->mem, "pool_desk_cache", sizeof(struct desk));
 	site->catalog->events = &broker_catalog_events;
 	site->catalog->events_ctx = site;
+	site->catalog->view.post = post_note;
+	site->catalog->view.post_ctx = site;
 	site->server_events = &broker_server_events;
 }
 
@@ -534,7 +541,7 @@ int broker_learn(struct server *server, size_t i)
 
 	vars_copy(&server->own, &server->vars, i);
 	server_role_follow(server, &server->own);
-	if (!desk || !pool->is_welcome_valid || server->seat.is_dirty ||
+	if (!desk || !pool_has_welcome(pool) || server->seat.is_dirty ||
 	    server->seat.is_replication)
 		return 0;
 	const struct greeting_place place = desk_place(desk);
@@ -551,22 +558,24 @@ void broker_learn_resets(struct server *server, uint64_t reset)
 	}
 }
 
-const struct welcome *broker_welcome(const struct pool *pool)
+const struct welcome *broker_welcome(struct pool *pool)
 {
-	struct desk *desk = pool->desk;
+	struct site *site = pool->database->catalog->events_ctx;
 
-	if (!desk || !pool->is_welcome_valid)
+	if (!pool_has_welcome(pool))
 		return NULL;
+	struct desk *desk = pool_desk(site, pool);
 	const struct greeting_place place = desk_place(desk);
 	greeting_follow(&desk->greeting, &place);
 	return &desk->greeting.welcome;
 }
 
-uint64_t broker_spell(const struct pool *pool, struct vars *asked, int *failed)
+uint64_t broker_spell(struct pool *pool, struct vars *asked, int *failed)
 {
+	const struct welcome *welcome = broker_welcome(pool);
+
 	*failed = 0;
-	return spellings_apply(
-	    pool->desk->spellings, broker_welcome(pool), asked, failed);
+	return spellings_apply(pool->desk->spellings, welcome, asked, failed);
 }
 
 void broker_keep_spelling(
@@ -583,15 +592,14 @@ void broker_restore_welcome(struct site *site, struct pool *pool,
     const struct vars *vars, const uint8_t *untracked, size_t len)
 {
 	struct desk *desk = pool_desk(site, pool);
-	struct welcome *welcome = &desk->greeting.welcome;
 	const struct greeting_place place = desk_place(desk);
+	struct buf rest;
 
-	if (pool->is_welcome_valid)
+	if (pool_has_welcome(pool))
 		return;
-	greeting_begin(&desk->greeting, &place);
-	vars_take(&welcome->vars, vars);
-	buf_clear(&welcome->untracked);
-	buf_put(&welcome->untracked, untracked, len);
-	if (!welcome->untracked.failed)
+	buf_init(&rest, 0);
+	buf_put(&rest, untracked, len);
+	if (greeting_replace(&desk->greeting, &place, vars, &rest) == 0)
 		pool_welcomed(pool);
+	buf_done(&rest);
 }

@@ -23,10 +23,14 @@ void broker_floor_review(struct site *site)
 	host_monitor_review(site);
 }
 
+void broker_floor_stop(struct site *site)
+{
+	dial_turn_done(site);
+}
+
 void broker_floor_done(struct site *site)
 {
 	host_monitor_done(site);
-	dial_turn_done(site);
 	slab_free(&site->dial_slab);
 	slab_free(&site->desk_slab);
 }

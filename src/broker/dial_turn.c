@@ -17,10 +17,7 @@ struct dial_turns {
 	struct site *site;
 	struct list waiting; /* struct dial by .turn_node */
 	struct deadline next;
-	uint64_t last_us; /* when the last attempt went on; 0: none has */
-	/* a reference; for last_us of all sites, and who waits; NULL: one site */
-	struct tally *tally;
-	struct tally_view view;
+	struct central_host *shared; /* a reference: what all workers know */
 	dial_go_fn *go;
 };
 
@@ -32,11 +29,16 @@ static uint64_t turns_distance(const struct site *site)
 	return rate > 0 ? 1000000 / (uint64_t)rate : 0;
 }
 
+static struct central_view *turns_view(const struct dial_turns *turns)
+{
+	return &turns->site->catalog->view;
+}
+
 static uint64_t turns_due(const struct dial_turns *turns)
 {
-	uint64_t last_us =
-	    turns->tally ? atomic_load(&turns->tally->turn_us) : turns->last_us;
-
+	central_lock(turns_view(turns));
+	uint64_t last_us = turns->shared->last_us;
+	central_unlock(turns_view(turns));
 	return last_us ? last_us + turns_distance(turns->site) : 0;
 }
 
@@ -50,43 +52,43 @@ static uint64_t turns_since(const struct dial_turns *turns)
 
 static void turns_note(const struct dial_turns *turns)
 {
-	if (turns->tally)
-		(void)tally_note_waiting(
-		    &turns->view, turns->tally, turns_since(turns));
+	struct central_view *view = turns_view(turns);
+
+	central_lock(view);
+	turns->shared->waiting_us[view->worker] = turns_since(turns);
+	central_unlock(view);
 }
 
-/* Has an attempt of another site waited longer? */
+/* Under the lock: has an attempt of another worker, which answers, waited longer? */
 static bool turns_is_behind(const struct dial_turns *turns, uint64_t since_us)
 {
-	uint64_t other_us;
+	const struct central_view *view = turns_view(turns);
 
-	return tally_find_waiting(&turns->view, turns->tally, &other_us) >= 0 &&
-	       other_us < since_us;
+	for (unsigned i = 0; i < view->central->worker_count; i++) {
+		uint64_t other_us = turns->shared->waiting_us[i];
+		if (i != view->worker && other_us && other_us < since_us &&
+		    !central_is_unresponsive(view, i))
+			return true;
+	}
+	return false;
 }
 
 /* Takes the turn for an attempt that waits since then.  False: it is not due. */
 static bool turns_take(struct dial_turns *turns, uint64_t since_us, uint64_t now)
 {
-	struct tallies *tallies = turns->view.tallies;
-	struct tally *tally = turns->tally;
+	struct central_view *view = turns_view(turns);
 
-	if (!tally) {
-		bool is_due = now >= turns_due(turns);
-		turns->last_us = is_due ? now : turns->last_us;
-		return is_due;
-	}
-	tallies_lock(tallies);
+	central_lock(view);
 	bool may = now >= turns_due(turns) && !turns_is_behind(turns, since_us);
 	if (may)
-		atomic_store(&tally->turn_us, now);
-	tallies_unlock(tallies);
+		turns->shared->last_us = now;
+	central_unlock(view);
 	return may;
 }
 
 static void turns_free(struct dial_turns *turns)
 {
-	if (turns->tally)
-		tally_release(turns->view.tallies, &turns->tally);
+	central_host_release(turns_view(turns), &turns->shared);
 	map_del_str(turns->site->dial_turns, turns->name);
 	deadline_clear(turns->site->loop, &turns->next);
 	mem_free(turns->name);
@@ -135,10 +137,8 @@ static struct dial_turns *turns_at(
 		turns->name = mem_strdup(buf_text(&name));
 		turns->site = site;
 		turns->go = go;
-		turns->view = site->catalog->view;
-		if (turns->view.tallies)
-			turns->tally = tally_hold(
-			    turns->view.tallies, TALLY_HOST, turns->name, NULL);
+		turns->shared =
+		    central_host_hold(&site->catalog->view, "", turns->name);
 		list_init(&turns->waiting);
 		deadline_init(&turns->next, turns_expired);
 		map_put_str(site->dial_turns, turns->name, turns);

@@ -1,6 +1,6 @@
 /*
- * The welcome of a pool, and its text for other sites.  All sites of a process have the
- * same schema of parameters, so the text has values in that order.
+ * The welcome of a pool, and its text for other workers.  All workers of a process have
+ * the same schema of parameters, so the text has values in that order.
  */
 #include "broker/greeting.h"
 
@@ -17,13 +17,6 @@ void greeting_done(struct greeting *g)
 {
 	vars_done(&g->welcome.vars);
 	buf_done(&g->welcome.untracked);
-}
-
-void greeting_begin(struct greeting *g, const struct greeting_place *place)
-{
-	g->since = place->order;
-	g->number = 0;
-	g->is_shared = false;
 }
 
 /* ---- the text ---- */
@@ -76,31 +69,28 @@ static void take_text(struct welcome *welcome, const struct buf *text)
 void greeting_follow(struct greeting *g, const struct greeting_place *place)
 {
 	struct buf text;
-	unsigned order;
 
-	if (!place->tally || tally_text_number(place->tally) == g->number)
+	if (central_welcome(place->pool) == g->number)
 		return;
 	buf_init(&text, 0);
-	g->number = tally_read_text(place->tallies, place->tally, &text, &order);
-	g->is_shared = !text.failed && (int)(order - g->since) >= 0;
-	if (g->is_shared)
+	g->number = central_read_welcome(place->view, place->pool, &text);
+	if (g->number && text.len && !text.failed)
 		take_text(&g->welcome, &text);
 	buf_done(&text);
 }
 
-/* Writes the text.  False: another site has written one meanwhile. */
+/* Writes the text, which with one worker nobody else reads.  False: another worker has
+ * written one meanwhile. */
 static bool may_share(struct greeting *g, const struct greeting_place *place)
 {
+	bool is_shared = place->view->central->worker_count > 1;
 	struct buf text;
 
-	if (!place->tally)
-		return true;
 	buf_init(&text, 0);
-	put_text(&g->welcome, &text);
-	bool has_failed = text.failed;
-	bool is_done = has_failed || tally_write_text(place->tallies, place->tally,
-					 &g->number, place->order, &text);
-	g->is_shared = is_done && !has_failed;
+	if (is_shared)
+		put_text(&g->welcome, &text);
+	bool is_done = text.failed || central_write_welcome(place->view, place->pool,
+					  &g->number, is_shared ? &text : NULL);
 	buf_done(&text);
 	return is_done;
 }
@@ -122,7 +112,7 @@ int greeting_replace(struct greeting *g, const struct greeting_place *place,
 
 	do {
 		greeting_follow(g, place);
-		if (g->is_shared && is_as(welcome, vars, untracked))
+		if (g->number && is_as(welcome, vars, untracked))
 			return 0;
 		for (size_t i = 0; i < vars_schema_count(schema); i++)
 			vars_copy(&welcome->vars, vars, i);

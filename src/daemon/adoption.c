@@ -113,8 +113,8 @@ static void adopt(struct site *site, void *ctx)
 {
 	const struct adoption *a = ctx;
 
+	crew_follow_order(site, a->order);
 	adoption_take(site, a);
-	crew_end_order(site, a->order);
 }
 
 static void notice_opened(struct letter *letter)

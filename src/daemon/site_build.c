@@ -114,8 +114,7 @@ int site_build(struct site *site, const struct settings *settings, struct crew *
 	if (crew) {
 		/* Joins the counts of limits, which hold for all sites together.  The
 		 * control site of several workers serves no clients of pools. */
-		catalog_share(
-		    site->catalog, crew->tallies, index, crew->worker_count + 1);
+		catalog_share(site->catalog, crew->central, index);
 		site->catalog->view.serves_nobody = index == crew->worker_count;
 	}
 	/* the other floors are made even if this fails, because site_build_free frees
@@ -202,6 +201,7 @@ void site_build_free(struct site *site)
 		relocate_end(site);
 		bundle_forget_senders(site);
 		waits_free(&site->waits);
+		broker_floor_stop(site);
 		catalog_free(&site->catalog);
 		session_done(site);
 		login_floor_done(site);

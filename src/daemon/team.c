@@ -19,8 +19,6 @@
 static const struct crew_ops crew_ops = {
     .admit = listen_admit_passage,
     .hand = lend_hand,
-    .wish = lend_wish,
-    .welcomed = lend_welcome,
 };
 
 /* The process exits without waiting longer for its workers.  One that stands still

@@ -111,8 +111,8 @@ static enum step login_wait(struct client *client, enum ask_kind kind)
  * replication names the database "replication", which need not exist. */
 static enum step login_await_welcome(struct client *client)
 {
-	bool has_own = client->replication &&
-		       !pool_has_welcome_somewhere(client->request.ask.pool);
+	bool has_own =
+	    client->replication && !pool_has_welcome(client->request.ask.pool);
 
 	return login_wait(client, has_own ? ASK_REPLICATION : ASK_WELCOME);
 }

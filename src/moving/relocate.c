@@ -144,8 +144,8 @@ static void leave(struct client *client, struct crew_member *to)
 	struct conn *conn = &client->conn;
 
 	client->database->service->moves->let_go(client);
-	database_carry(client->database, to->index);
-	user_carry(client->user, to->index);
+	database_carry(client->database);
+	user_carry(client->user);
 	client->is_counted = false;
 	client->has_gone = true;
 	crew_client_goes(conn->site, to);

@@ -16,7 +16,7 @@
 #include "pool/activity.h"
 #include "pool/catalog_parts.h"
 #include "pool/credentials.h"
-#include "pool/elsewhere.h"
+#include "pool/exchange.h"
 #include "pool/idle.h"
 #include "pool/pool_effective.h"
 #include "pool/room.h"
@@ -34,10 +34,8 @@ static void ignore_kill(void *ctx, struct pool *pool, const char *reason)
 	(void)ctx, (void)pool, (void)reason;
 }
 
-static const struct catalog_events nobody_listens = {.kick = ignore_pool,
-    .kill = ignore_kill,
-    .welcomed = ignore_pool,
-    .freed = ignore_pool};
+static const struct catalog_events nobody_listens = {
+    .kick = ignore_pool, .kill = ignore_kill, .freed = ignore_pool};
 
 /* ---- the catalog itself ---- */
 
@@ -58,12 +56,8 @@ struct catalog *catalog_new(struct mem *mem)
 	list_init(&c->counted);
 	list_init(&c->idle_databases);
 	c->events = &nobody_listens;
+	catalog_share(c, NULL, 0);
 	return c;
-}
-
-static bool is_elsewhere(const struct catalog *c, const struct tally *tally)
-{
-	return tally && !tally_is_last(c->view.tallies, tally);
 }
 
 static void database_free(struct database *db)
@@ -77,15 +71,16 @@ static void database_free(struct database *db)
 	hosts_done(&db->hosts);
 	credentials_done(db);
 	/* at other sites it may still be in use */
-	if (db->is_auto && db->kept && is_elsewhere(c, db->tally))
-		tally_leave(c->view.tallies, db->tally, &db->kept);
+	if (db->is_auto && db->kept && db->limit &&
+	    !central_is_last(&c->view, &db->limit->name))
+		central_leave(&c->view, &db->limit->name, &db->kept);
 	if (db->kept) {
 		kept_follow(db->kept, c->snapshot_count);
 		kept_add(
 		    &c->gone, &db->kept->stats, &db->kept->history, c->snapshot_count);
 	}
 	kept_free(&db->kept);
-	tally_release(c->view.tallies, &db->tally);
+	central_limit_release(&c->view, &db->limit);
 	if (db->arena)
 		arena_free(&db->arena);
 	if (db->held)
@@ -105,16 +100,17 @@ static void keep_counts(struct pool *pool)
 {
 	static const struct stats nothing = {0};
 	struct database *db = pool->database;
-	const struct catalog *c = db->catalog;
+	struct catalog *c = db->catalog;
+	struct central_name *name = &pool->part.whole->name;
 	struct kept *durations = NULL;
 
 	if (memcmp(&pool->stats, &nothing, sizeof(nothing)) != 0)
 		kept_add(&db->kept, &pool->stats, &pool->history, c->snapshot_count);
-	if (!is_elsewhere(c, pool->tally))
+	if (central_is_last(&c->view, name))
 		return;
 	kept_add_latency(&durations, &pool->latency);
 	if (durations)
-		tally_leave(c->view.tallies, pool->tally, &durations);
+		central_leave(&c->view, name, &durations);
 }
 
 void pool_free(struct pool *pool)
@@ -141,9 +137,9 @@ void pool_free(struct pool *pool)
 	mem_free(pool->fast_failure);
 	mem_wipe(&pool->pass_through, sizeof(pool->pass_through));
 	credential_forget_for_pool(pool);
-	elsewhere_leave(pool);
+	exchange_part(pool);
 	keep_counts(pool);
-	tally_release(c->view.tallies, &pool->tally);
+	central_pool_release(&c->view, &pool->part.whole);
 	latency_done(&pool->latency);
 	slab_put(c->pool_slab, pool);
 	database_free_if_unused(db);
@@ -187,7 +183,10 @@ void catalog_free(struct catalog **cp)
 	slab_free(&c->pool_slab);
 	slab_free(&c->database_slab);
 	slab_free(&c->user_slab);
-	tally_release(c->view.tallies, &c->tally);
+	central_limit_release(&c->view, &c->limit);
+	mem_free(c->view.told);
+	if (c->view.is_owner)
+		central_free(&c->view.central);
 	mem_free(c);
 	*cp = NULL;
 }
@@ -253,7 +252,7 @@ static void adopt_hosts(struct database *db)
 	struct pool *pool;
 
 	if (hosts_adopt(db))
-		hosts_begin_at(&db->hosts, db->catalog->view.site);
+		hosts_begin_at(&db->hosts, db->catalog->view.worker);
 	list_for (pool, &db->pools, db_node) {
 		pool->wanted_host = 0;
 		hosts_forget_shares(pool, false);
@@ -331,7 +330,7 @@ struct database *catalog_database(struct catalog *c, const char *name, bool *is_
 	 * in */
 	idle_note_database(db);
 	catalog_share_database(db);
-	*is_new = !db->tally || tally_is_news(db->tally);
+	*is_new = central_is_news(&c->view, &db->limit->name);
 	return db;
 }
 
@@ -435,7 +434,6 @@ struct pool *catalog_pool_as(struct database *db, struct user *pool_user)
 		list_init(&pool->seats[state]);
 	list_init(&pool->clients);
 	list_init(&pool->waiting);
-	list_init(&pool->seekers);
 	list_init(&pool->newcomers);
 	list_init(&pool->replicas);
 	list_init(&pool->shares);
@@ -448,7 +446,9 @@ struct pool *catalog_pool_as(struct database *db, struct user *pool_user)
 	 * it */
 	pool->is_killed = db->is_gone;
 	pool_review_mode(pool);
-	catalog_share_pool(pool);
+	catalog_share_user(pool_user);
+	catalog_share_database(db);
+	exchange_join(pool);
 	if (!pool->is_killed)
 		map_put(c->pools, &pool->database, sizeof(struct pool_key), pool);
 	idle_note_pool(pool);
@@ -470,7 +470,7 @@ static void kill_pool(struct pool *pool, const char *reason)
 		return;
 	map_del(c->pools, &pool->database, sizeof(struct pool_key));
 	room_forget(pool);
-	elsewhere_leave(pool);
+	exchange_part(pool);
 	pool->is_killed = true;
 	if (pool_is_empty(pool))
 		pool_free(pool);
@@ -519,20 +519,19 @@ bool database_may_enter(struct database *db, bool exempt)
 
 	db->was_used = true;
 	catalog_share_database(db);
-	return catalog_may_enter(
-	    &db->catalog->view, db->tally, &db->client_count, exempt ? 0 : limit);
+	return catalog_may_enter(db->limit, &db->client_count, exempt ? 0 : limit);
 }
 
 void database_leave(struct database *db)
 {
 	assert(db->client_count > 0);
-	catalog_leave(&db->catalog->view, db->tally, &db->client_count);
+	catalog_leave(db->limit, &db->client_count);
 }
 
-void database_carry(struct database *db, unsigned to)
+void database_carry(struct database *db)
 {
 	assert(db->client_count > 0);
-	catalog_carry(&db->catalog->view, db->tally, &db->client_count, to);
+	db->client_count--;
 }
 
 void database_receive(struct database *db)

@@ -34,8 +34,7 @@ void catalog_refuse_paused(struct catalog *c)
 /* Several sites have parts of one pool; only the last part is reported in the log. */
 static bool is_last_of_pool(const struct pool *pool)
 {
-	return !pool->tally ||
-	       tally_is_last(pool->database->catalog->view.tallies, pool->tally);
+	return central_is_last(&pool->database->catalog->view, &pool->part.whole->name);
 }
 
 static uint64_t drop_idle_pools(
@@ -86,7 +85,7 @@ static bool has_used_pool(const struct database *db)
 
 static bool is_known_here_only(const struct database *db)
 {
-	return !db->tally || tally_is_last(db->catalog->view.tallies, db->tally);
+	return !db->limit || central_is_last(&db->catalog->view, &db->limit->name);
 }
 
 static uint64_t drop_idle_databases(
@@ -162,7 +161,8 @@ int catalog_count_database(
 	struct catalog *c = db->catalog;
 	const struct pool *pool;
 
-	tally_take(c->view.tallies, db->tally, &db->kept);
+	if (db->limit)
+		central_take(&c->view, &db->limit->name, &db->kept);
 	if (list_is_empty(&db->pools) && !db->kept)
 		return -1;
 	list_for (pool, &db->pools, db_node) {
@@ -189,7 +189,7 @@ const struct latency *catalog_durations_of(struct pool *pool)
 
 	if (pool->is_killed)
 		return NULL;
-	tally_take(pool->database->catalog->view.tallies, pool->tally, &left);
+	central_take(&pool->database->catalog->view, &pool->part.whole->name, &left);
 	if (left)
 		latency_merge(&pool->latency, &left->latency);
 	kept_free(&left);

@@ -114,7 +114,7 @@ void user_free(struct user *user)
 {
 	struct catalog *c = user->catalog;
 
-	tally_release(c->view.tallies, &user->tally);
+	central_limit_release(&c->view, &user->limit);
 	secret_done(&user->secret);
 	user_forget(user);
 	scram_cache_done(&user->scram_cache);
@@ -149,20 +149,19 @@ bool user_may_enter(struct user *user, bool exempt)
 	int limit = scope_max_user_client_connections(scope_of_user(user));
 
 	catalog_share_user(user);
-	return catalog_may_enter(
-	    &user->catalog->view, user->tally, &user->client_count, exempt ? 0 : limit);
+	return catalog_may_enter(user->limit, &user->client_count, exempt ? 0 : limit);
 }
 
 void user_leave(struct user *user)
 {
 	assert(user->client_count > 0);
-	catalog_leave(&user->catalog->view, user->tally, &user->client_count);
+	catalog_leave(user->limit, &user->client_count);
 }
 
-void user_carry(struct user *user, unsigned to)
+void user_carry(struct user *user)
 {
 	assert(user->client_count > 0);
-	catalog_carry(&user->catalog->view, user->tally, &user->client_count, to);
+	user->client_count--;
 }
 
 void user_receive(struct user *user)

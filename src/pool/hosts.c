@@ -30,8 +30,7 @@ static void host_unref(struct host *host)
 	assert(host->refs);
 	if (--host->refs)
 		return;
-	if (host->tally)
-		tally_release(host->view->tallies, &host->tally);
+	central_host_release(host->view, &host->shared);
 	mem_free(host->name);
 	mem_free(host);
 }
@@ -67,20 +66,19 @@ static struct host *host_new(
 	host->port = config->port;
 	host->refs = 1;
 	host->view = &db->catalog->view;
-	if (!host->view->tallies)
+	if (host->view->central->worker_count == 1)
 		return host;
 	buf_init(&name, 0);
 	host_put_name(host, &name);
-	host->tally =
-	    tally_hold(host->view->tallies, TALLY_HOST, db->name, buf_text(&name));
+	host->shared = central_host_hold(host->view, db->name, buf_text(&name));
 	buf_done(&name);
 	return host;
 }
 
 static void count_for_all(struct host *host, int change)
 {
-	if (host->tally)
-		tally_add_own(&tally_own(host->view, host->tally)->servers, change);
+	if (host->shared)
+		atomic_fetch_add(&host->shared->servers, change);
 }
 
 bool hosts_adopt(struct database *db)
@@ -183,6 +181,8 @@ static uint64_t own_matter_us(const struct pool *pool)
 
 void hosts_claim(struct pool *pool, struct host *host)
 {
+	if (pool->claimed_host)
+		count_for_all(pool->claimed_host, -1);
 	pool->claimed_host = host;
 	count_for_all(host, 1);
 }

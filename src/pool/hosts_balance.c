@@ -40,8 +40,8 @@ static bool is_less_busy(const struct host *a, const struct host *b)
 /* Of all sites. */
 static uint64_t connections_at(const struct host *host)
 {
-	return host->tally ? (uint64_t)tally_servers(host->view, host->tally)
-			   : host->connections;
+	return host->shared ? (uint64_t)central_read(&host->shared->servers)
+			    : host->connections;
 }
 
 /* is_to_open: for a connection that is to be opened, not for the next client.  First
@@ -297,10 +297,9 @@ void hosts_lend(struct seat *seat)
  */
 bool hosts_may_replace(const struct pool *pool)
 {
-	const struct tally_view *view = &pool->database->catalog->view;
+	const struct central *central = pool->database->catalog->view.central;
 
-	return pool->wanted_lag >
-	       LAG_TO_REPLACE * (view->tallies ? view->site_count : 1);
+	return pool->wanted_lag > LAG_TO_REPLACE * central->worker_count;
 }
 
 bool hosts_may_spare(const struct seat *seat, const struct host *wanted)

@@ -11,7 +11,7 @@
 
 #include "base/mem.h"
 #include "pool/activity.h"
-#include "pool/elsewhere.h"
+#include "pool/exchange.h"
 #include "pool/hosts_role.h"
 #include "pool/idle.h"
 #include "pool/pool_effective.h"
@@ -33,10 +33,9 @@ static void note_time(struct pool *pool, uint64_t now_us)
 
 static void note_clients(struct pool *pool, int change)
 {
-	if (pool->tally)
-		tally_add_own(
-		    &tally_own(&pool->database->catalog->view, pool->tally)->clients,
-		    change);
+	central_add_own(&pool->part.clients, change);
+	if (!pool->is_killed)
+		atomic_fetch_add(&pool->part.whole->clients, change);
 	idle_note_pool(pool);
 	room_note(pool);
 }
@@ -87,7 +86,7 @@ static bool is_failing_fast(const struct ask *ask, enum ask_kind kind)
 
 	/* with several hosts there is always something to wait for */
 	if (!pool->last_login_failed || pool->lacks_host ||
-	    pool_has_connected_somewhere(pool))
+	    pool_connected_everywhere(pool) > 0)
 		return false;
 	return kind == ASK_AUTH || (kind == ASK_QUERY && ask->is_logged_in);
 }
@@ -111,11 +110,11 @@ static int most_waiting(const struct pool *pool, enum ask_kind kind)
 {
 	int limit = scope_max_waiting_clients(scope_of_pool(pool));
 
-	if (limit <= 0 || (kind == ASK_WELCOME && pool_has_welcome_somewhere(pool)))
+	if (limit <= 0 || (kind == ASK_WELCOME && pool_has_welcome(pool)))
 		return 0;
 	if (kind == ASK_REPLICATION || pool_is_paused(pool))
 		return limit;
-	return limit + tally_available(&pool->database->catalog->view, pool->tally);
+	return limit + exchange_available(pool);
 }
 
 static struct verdict refuse_for_full_queue(struct ask *ask)
@@ -129,8 +128,8 @@ static struct verdict refuse_for_full_queue(struct ask *ask)
 /* Others wait for a server as well, so that this client changes nothing yet. */
 static bool is_one_more(const struct pool *pool, enum ask_kind kind)
 {
-	return (kind == ASK_QUERY || kind == ASK_AUTH) && pool->seekers.count > 1 &&
-	       list_is_empty(&pool->seats[SEAT_TESTED]);
+	return (kind == ASK_QUERY || kind == ASK_AUTH) &&
+	       pool->part.seekers.count > 1 && list_is_empty(&pool->seats[SEAT_TESTED]);
 }
 
 static struct verdict wait_in_queue(
@@ -138,12 +137,11 @@ static struct verdict wait_in_queue(
 {
 	struct pool *pool = ask->pool;
 
-	bool is_greeted = kind == ASK_WELCOME && pool->is_welcome_valid;
+	bool is_greeted = kind == ASK_WELCOME && pool_has_welcome(pool);
 	if (pool->database->catalog->refuse_waiting && !is_greeted)
 		return queue_refuse_for(ask, ERROR_SERVER_SHUTTING_DOWN);
-	if (!queue_may_take(pool, most_waiting(pool, kind)))
+	if (!queue_add(ask, kind, most_waiting(pool, kind), now_us))
 		return refuse_for_full_queue(ask);
-	queue_add(ask, kind, now_us);
 	if (!is_one_more(pool, kind))
 		pool_kick(pool);
 	return (struct verdict){
@@ -162,7 +160,8 @@ struct verdict pool_ask(struct ask *ask, enum ask_kind kind, uint64_t now_us)
 	if (kind == ASK_WELCOME || kind == ASK_REPLICATION || pool_is_paused(pool))
 		return wait_in_queue(ask, kind, now_us);
 	struct seat *seat = queue_idle_seat(pool);
-	if (seat && list_is_empty(&pool->seekers))
+	if (seat && list_is_empty(&pool->part.seekers) &&
+	    (!exchange_has_waiting(pool) || exchange_receiver(pool, NULL, now_us) < 0))
 		return queue_grant(ask, seat, now_us);
 	if (!seat && is_failing_fast(ask, kind))
 		return fail_fast(ask, now_us);
@@ -298,10 +297,8 @@ static struct verdict settle(struct seat *seat, uint64_t now_us)
 		return seat_retire(seat, room_surplus_reason);
 	bool is_paused = pool_is_paused(pool);
 	struct ask *ask = is_paused ? NULL : queue_first_seeker(pool);
-	/* One that is new was opened when it was this pool's turn.  If nobody waits for
-	 * it here, somebody may do elsewhere. */
-	bool is_wanted = ask || (pool->tally && !is_paused);
-	if (is_wanted && seat->was_lent && room_is_owed(pool, now_us))
+	/* One that is new was opened when it was this pool's turn. */
+	if (!is_paused && seat->was_lent && room_is_owed(pool, now_us))
 		return seat_retire(seat, "evicted");
 	if (!is_paused && makes_room_for_replica(seat))
 		return seat_retire(seat, "evicted");
@@ -311,7 +308,8 @@ static struct verdict settle(struct seat *seat, uint64_t now_us)
 		seat_move(seat, SEAT_USED, now_us);
 		return rest_verdict(seat, now_us);
 	}
-	int receiver = elsewhere_receiver(pool, ask, now_us);
+	int receiver =
+	    exchange_has_waiting(pool) ? exchange_receiver(pool, ask, now_us) : -1;
 	if (receiver >= 0) {
 		seat->rested_us = now_us;
 		return seat_carry(seat, (unsigned)receiver);
@@ -492,21 +490,13 @@ struct verdict pool_logged_in(struct seat *seat, uint64_t now_us)
 	return v.kind != VERDICT_NONE ? v : settle(seat, now_us);
 }
 
-static void pool_note_welcome(struct pool *pool, bool is_valid)
-{
-	pool->is_welcome_valid = is_valid;
-	if (pool->tally && !pool->is_killed)
-		atomic_store(&tally_own(&pool->database->catalog->view, pool->tally)
-				  ->has_welcome,
-		    is_valid);
-}
-
 void pool_welcomed(struct pool *pool)
 {
-	pool_note_welcome(pool, true);
-	if (pool->tally)
-		pool->database->catalog->events->welcomed(
-		    pool->database->catalog->events_ctx, pool);
+	struct central_view *view = exchange_view(pool);
+	unsigned number = 0;
+
+	(void)central_write_welcome(view, pool->part.whole, &number, NULL);
+	exchange_tell_waiting(view, pool->part.whole);
 	pool_kick(pool);
 }
 
@@ -579,8 +569,8 @@ void pool_dial_failed(struct seat *seat, enum dial_failure kind, const char *tex
 		pool->lacks_host = is_lacking;
 	}
 	if (kind == DIAL_LOGIN && !is_beside)
-		pool->has_refused = !pool_has_connected_somewhere(pool) ||
-				    !pool_has_welcome_somewhere(pool);
+		pool->has_refused =
+		    !pool_connected_everywhere(pool) || !pool_has_welcome(pool);
 	seat_retire(seat, pool->failure);
 }
 
@@ -681,7 +671,7 @@ void pool_mark_dirty(struct pool *pool)
 			seat->is_dirty = true;
 	}
 	pool->has_dirty = true;
-	pool_note_welcome(pool, false);
+	central_forget_welcome(exchange_view(pool), pool->part.whole);
 	pool_kick(pool);
 }
 

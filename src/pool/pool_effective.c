@@ -106,40 +106,22 @@ size_t pool_server_count(const struct pool *pool)
 
 size_t pool_connected_everywhere(const struct pool *pool)
 {
-	return pool_connected_count(pool) +
-	       (size_t)tally_connected_elsewhere(
-		   &pool->database->catalog->view, pool->tally);
-}
-
-/* One that comes or goes meanwhile is seen by one of the looks: it is on its way before
- * its old site stops counting it, until its new one does. */
-bool pool_has_connected_somewhere(const struct pool *pool)
-{
-	const struct tally_view *view = &pool->database->catalog->view;
-
-	return tally_arriving(view, pool->tally) > 0 ||
-	       pool_connected_everywhere(pool) > 0 ||
-	       tally_arriving(view, pool->tally) > 0;
+	return (size_t)central_read(&pool->part.whole->connected);
 }
 
 size_t pool_servers_everywhere(const struct pool *pool)
 {
-	const struct tally_view *view = &pool->database->catalog->view;
-
-	return pool->tally ? (size_t)tally_servers(view, pool->tally)
-			   : pool_server_count(pool);
+	return (size_t)central_read(&pool->part.whole->servers);
 }
 
 size_t pool_queued_everywhere(const struct pool *pool)
 {
-	return pool->waiting.count + (size_t)tally_queued_elsewhere(
-					 &pool->database->catalog->view, pool->tally);
+	return (size_t)central_read(&pool->part.whole->queued);
 }
 
-bool pool_has_welcome_somewhere(const struct pool *pool)
+bool pool_has_welcome(const struct pool *pool)
 {
-	return pool->is_welcome_valid ||
-	       tally_find_welcome(&pool->database->catalog->view, pool->tally) >= 0;
+	return central_welcome(pool->part.whole) != 0;
 }
 
 bool pool_is_oversized(const struct pool *pool)
@@ -152,9 +134,10 @@ bool pool_is_oversized(const struct pool *pool)
 
 bool pool_is_undersized(const struct pool *pool)
 {
-	/* several sites may be logging in for the pool at the same time */
-	size_t connected =
-	    pool->tally ? pool_servers_everywhere(pool) : pool_connected_count(pool);
+	/* several workers may be logging in for the pool at the same time */
+	size_t connected = pool->database->catalog->view.central->worker_count > 1
+			       ? pool_servers_everywhere(pool)
+			       : pool_connected_count(pool);
 
 	return connected < (size_t)pool_min_size(pool) &&
 	       connected < (size_t)pool_size(pool);

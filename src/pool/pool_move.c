@@ -1,7 +1,7 @@
 /*
  * Adds connections that come from another process, as if they had been opened here.
  */
-#include "pool/pool.h"
+#include "pool/exchange.h"
 #include "pool/queue.h"
 #include "pool/seats.h"
 
@@ -20,7 +20,6 @@ void pool_move_in(struct pool *pool, struct seat *seat, struct ask *ask,
 
 	catalog_note_time(pool->database->catalog, now_us);
 	seat->is_carried = was->is_carried;
-	seat->carried_from = was->carried_from;
 	hosts_dial(pool, seat, place ? place : hosts->list[0]);
 	seat_enter(pool, seat, SEAT_LOGIN, now_us);
 	if (place)
@@ -28,11 +27,12 @@ void pool_move_in(struct pool *pool, struct seat *seat, struct ask *ask,
 	if (ask)
 		link_again(ask, seat, now_us);
 	seat_move(seat, ask ? SEAT_ACTIVE : was->state, now_us);
-	/* now it is counted as connected here */
-	if (was->is_carried)
-		tally_add(
-		    &tally_own(&pool->database->catalog->view, pool->tally)->arriving,
-		    -1);
+	seat->is_carried = false;
+	if (was->is_carried) {
+		exchange_lock(pool);
+		pool->part.whole->places[pool->part.worker].arriving--;
+		exchange_unlock(pool);
+	}
 	seat->born_us = was->born_us;
 	if (!ask)
 		seat->rested_us = was->rested_us;

@@ -4,7 +4,7 @@
  * call sees, so that repeated calls come to an end.  Only the rules for new connections
  * (protocol.md 10.1) look at other pools.
  */
-#include "pool/elsewhere.h"
+#include "pool/exchange.h"
 #include "pool/hosts_role.h"
 #include "pool/pool_effective.h"
 #include "pool/queue.h"
@@ -28,8 +28,8 @@ enum { LOGIN_PATIENCE_US = 200000 };
 /* How often a site with a waiting client asks other sites again. */
 enum { ASK_AGAIN_US = 5000 };
 
-/* How long room is left to a client that has waited longer, at another site or for room
- * under other limits as well: a tenth of the time that it has waited, within these
+/* How long room is left to a client that has waited longer, at another worker or for
+ * room under other limits as well: a tenth of the time that it has waited, within these
  * bounds.  It may never use the room, if its site stands still. */
 enum { LEAST_COURTESY_US = 20000, MOST_COURTESY_US = 200000 };
 
@@ -39,7 +39,7 @@ enum { LEAST_COURTESY_US = 20000, MOST_COURTESY_US = 200000 };
  * again. */
 enum { STARVING_US = 1000000 };
 
-/* How often a site checks whether the tallies are still frozen for a view. */
+/* How often a site checks whether the counts are still frozen for a view. */
 enum { FROZEN_US = 1000 };
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -121,13 +121,13 @@ static struct verdict retire_for_pause(struct pool *pool)
 	return seat ? seat_retire(seat, "pause mode") : nothing(UINT64_MAX);
 }
 
-static struct verdict shrink(struct pool *pool, uint64_t now_us)
+static struct verdict shrink(struct pool *pool)
 {
 	struct seat *seat = pool_longest_resting(pool);
 
 	if (seat)
 		return seat_retire(seat, "too many servers in the pool");
-	elsewhere_tell_of_surplus(pool, now_us);
+	exchange_tell_resting(pool, NOTE_LOOK);
 	return nothing(UINT64_MAX);
 }
 
@@ -145,10 +145,9 @@ struct launch {
 	bool is_reserve, lacks_pool_room;
 	/* the limit without room; ROOM_COUNT: there is room */
 	enum room_kind lacks_room;
-	/* the tallies are frozen, so the limits could not be checked */
+	/* the counts are frozen, so the limits could not be checked */
 	bool is_frozen;
 	bool is_behind; /* there is room, but another pool's client comes first */
-	bool has_elder_to_tell; /* it is at this site, and may not know of the room */
 	uint64_t wake_us;
 	struct seat *evicted;
 };
@@ -218,8 +217,10 @@ static bool has_pool_room(struct launch *l)
 	if (!l->is_replication)
 		return may_use_reserve(l);
 	l->evicted = pool_longest_resting(pool);
-	if (!l->evicted && elsewhere_asks_for_seat(pool, l->now_us))
+	if (!l->evicted) {
+		exchange_tell_resting(pool, NOTE_GIVE_UP);
 		l->wake_us = earlier(l->wake_us, l->now_us + ASK_AGAIN_US);
+	}
 	return false;
 }
 
@@ -245,40 +246,28 @@ static bool yields(struct launch *l, uint64_t theirs_us)
 	return true;
 }
 
-/* Returns a limit whose room is left to a client of another site; ROOM_COUNT: none. */
-static enum room_kind find_elder_elsewhere(struct launch *l)
-{
-	uint64_t place_us = l->asker ? l->asker->queued_us : UINT64_MAX, theirs_us;
-	enum room_kind kind = 0;
-
-	while (kind < ROOM_COUNT &&
-	       !(elsewhere_is_first(l->pool, kind, place_us, &theirs_us) &&
-		   yields(l, theirs_us)))
-		kind++;
-	return kind;
-}
-
 /* There is room, but another client may come first. */
 static void give_way(struct launch *l)
 {
 	uint64_t theirs_us;
 	enum room_kind kind = room_before(l->pool, &theirs_us);
-	bool is_behind_here = kind != ROOM_COUNT && yields(l, theirs_us);
 
-	l->lacks_room = is_behind_here ? kind : find_elder_elsewhere(l);
-	l->is_behind = l->lacks_room != ROOM_COUNT;
-	l->has_elder_to_tell =
-	    is_behind_here && l->now_us >= l->pool->told_us + ASK_AGAIN_US;
+	l->is_behind = kind != ROOM_COUNT && yields(l, theirs_us);
+	l->lacks_room = l->is_behind ? kind : ROOM_COUNT;
 	if (!l->is_behind)
-		l->pool->yielded_us = 0;
+		l->pool->yielded_us = l->pool->told_us = 0;
+	else if (l->now_us >= l->pool->told_us + ASK_AGAIN_US) {
+		l->pool->told_us = l->now_us;
+		room_tell_first(l->pool, kind);
+	}
 }
 
 /* Asks again regularly, because a server may come to rest there later. */
 static void ask_elsewhere(struct launch *l, enum room_kind kind)
 {
-	if (!l->may_evict || !l->pool->tally)
+	if (!l->may_evict || exchange_view(l->pool)->central->worker_count == 1)
 		return;
-	elsewhere_ask_for_room(l->pool, kind, room_place(l->pool, kind));
+	exchange_ask_for_room(l->pool, kind);
 	l->wake_us = earlier(l->wake_us, l->now_us + ASK_AGAIN_US);
 }
 
@@ -342,8 +331,8 @@ static bool may_launch(struct launch *l)
 		l->wake_us = earlier(l->wake_us, retry_us);
 		return false;
 	}
-	/* another site may have filled the pool up meanwhile */
-	if (l->is_refill && pool->tally && !pool_is_undersized(pool))
+	/* another worker may have filled the pool up meanwhile */
+	if (l->is_refill && !pool_is_undersized(pool))
 		return false;
 	/* if servers end by themselves, the pool is not filled up at full speed */
 	if (l->is_refill && pool->has_wasted && l->now_us < pool->dial_us + REFILL_US) {
@@ -357,21 +346,20 @@ static bool may_launch(struct launch *l)
  * that all sites see the same room. */
 static bool has_claimed(struct launch *l)
 {
-	struct tallies *tallies = l->pool->database->catalog->view.tallies;
-
 	/* connections put off while a view is read follow as soon as it is read */
-	if (tallies_are_frozen(tallies)) {
+	if (central_is_frozen(exchange_view(l->pool)->central)) {
 		l->is_frozen = true;
 		l->wake_us = earlier(l->wake_us, l->now_us + FROZEN_US);
 		return false;
 	}
-	tallies_lock(tallies);
+	exchange_lock(l->pool);
+	room_unclaim(l->pool);
 	bool may = may_launch(l);
 	if (may) {
 		room_claim(l->pool);
 		hosts_claim(l->pool, l->wanted ? l->wanted : hosts_next(l->pool));
 	}
-	tallies_unlock(tallies);
+	exchange_unlock(l->pool);
 	return may;
 }
 
@@ -416,10 +404,6 @@ static struct verdict launch(struct launch *l)
 	if (l->may_evict) {
 		room_want(l->pool, rooms_wanted(l));
 		look_for_room_later(l);
-		if (l->has_elder_to_tell) {
-			l->pool->told_us = l->now_us;
-			room_offer(l->pool);
-		}
 	} else {
 		room_want(l->pool, 0);
 		if (l->lacks_room != ROOM_COUNT)
@@ -438,14 +422,14 @@ static bool may_await_tests(
 	size_t overdue = 0;
 	struct seat *seat;
 
-	if (pool->seekers.count > tested->count)
+	if (pool->part.seekers.count > tested->count)
 		return false;
 	list_for (seat, tested, node) {
 		if (now_us < seat->tested_us + TEST_PATIENCE_US) {
 			*until_us = seat->tested_us + TEST_PATIENCE_US;
 			return true;
 		}
-		if (++overdue > tested->count - pool->seekers.count)
+		if (++overdue > tested->count - pool->part.seekers.count)
 			return false;
 	}
 	return true;
@@ -455,9 +439,9 @@ static bool may_await_tests(
  * brings. */
 static bool wants_server(const struct pool *pool, uint64_t now_us, uint64_t *wake_us)
 {
-	if (!list_is_empty(&pool->newcomers) && !pool->is_welcome_valid)
+	if (!list_is_empty(&pool->newcomers) && !pool_has_welcome(pool))
 		return true;
-	return !list_is_empty(&pool->seekers) &&
+	return !list_is_empty(&pool->part.seekers) &&
 	       !may_await_tests(pool, now_us, wake_us);
 }
 
@@ -475,7 +459,7 @@ static bool refills_here(struct pool *pool, uint64_t now_us, uint64_t *wake_us)
 	if (!list_is_empty(&pool->clients) || !list_is_empty(&pool->waiting) ||
 	    pool->user == pool->database->forced_user)
 		return true;
-	elsewhere_tell_of_lack(pool, now_us);
+	exchange_tell_clients(pool);
 	return false;
 }
 
@@ -537,10 +521,10 @@ static struct verdict launch_wanted(struct pool *pool, uint64_t now_us)
 	    .now_us = now_us,
 	    .wake_us = wake_us};
 
-	/* a server that rests at another site is available sooner than a new
+	/* a server that rests at another worker is available sooner than a new
 	 * connection */
 	if (is_for_any && !is_for_replica &&
-	    elsewhere_has_help(pool, queue_first_seeker(pool), now_us, &l.wake_us))
+	    exchange_has_help(pool, queue_first_seeker(pool), now_us, &l.wake_us))
 		return nothing(l.wake_us);
 	if (is_for_any)
 		doubt_slow_hosts(pool, now_us, &l.wake_us);
@@ -571,9 +555,26 @@ static struct verdict check_used(struct pool *pool, uint64_t now_us)
 	    .kind = VERDICT_CHECK, .seat = seat, .wake_us = UINT64_MAX};
 }
 
+/* A server that rests here goes to another worker, whose client comes first. */
+static struct verdict serve_others(struct pool *pool, uint64_t now_us)
+{
+	int worker = exchange_receiver(pool, queue_first_seeker(pool), now_us);
+	struct seat *seat = worker < 0 ? NULL : queue_idle_seat(pool);
+
+	if (worker >= 0 && !seat)
+		seat = first_seat(pool, SEAT_USED);
+	return seat && !seat->is_dirty ? seat_carry(seat, (unsigned)worker)
+				       : nothing(UINT64_MAX);
+}
+
 static struct verdict serve_seekers(struct pool *pool, uint64_t now_us)
 {
-	if (list_is_empty(&pool->seekers))
+	if (exchange_has_waiting(pool)) {
+		struct verdict v = serve_others(pool, now_us);
+		if (v.kind != VERDICT_NONE)
+			return v;
+	}
+	if (list_is_empty(&pool->part.seekers))
 		return nothing(UINT64_MAX);
 	struct seat *seat = queue_idle_seat(pool);
 	if (seat)
@@ -590,7 +591,7 @@ static struct verdict admit(struct pool *pool, uint64_t now_us)
 {
 	struct node *first = list_first(&pool->newcomers);
 
-	if (!first || !pool->is_welcome_valid)
+	if (!first || !pool_has_welcome(pool))
 		return nothing(UINT64_MAX);
 	struct ask *ask = container_of(first, struct ask, kind_node);
 	queue_serve(ask, now_us);
@@ -629,7 +630,7 @@ static struct verdict next_while_running(struct pool *pool, uint64_t now_us)
 	struct verdict v = serve_seekers(pool, now_us);
 
 	if (v.kind == VERDICT_NONE && pool_is_oversized(pool))
-		v = shrink(pool, now_us);
+		v = shrink(pool);
 	struct seat *surplus = v.kind == VERDICT_NONE ? room_surplus(pool) : NULL;
 	if (surplus)
 		v = seat_retire(surplus, room_surplus_reason);
@@ -637,9 +638,6 @@ static struct verdict next_while_running(struct pool *pool, uint64_t now_us)
 		v = launch_to_host(pool, now_us);
 	if (v.kind == VERDICT_NONE)
 		v = launch_wanted(pool, now_us);
-	if (v.kind == VERDICT_NONE)
-		v.wake_us = earlier(
-		    v.wake_us, elsewhere_show_time(pool, queue_first_seeker(pool)));
 	return v;
 }
 
@@ -673,12 +671,8 @@ struct verdict pool_next(struct pool *pool, uint64_t now_us)
 		room_want(pool, 0);
 		return v;
 	}
-	/* It may have been paused or resumed. */
-	queue_note_waiting(pool);
+	exchange_open(pool, !pool_is_paused(pool));
 	if (!pool_is_paused(pool))
 		return next_while_running(pool, now_us);
-	v = next_while_paused(pool);
-	if (v.kind == VERDICT_NONE)
-		elsewhere_ask_welcome(pool, now_us, &v.wake_us);
-	return v;
+	return next_while_paused(pool);
 }

@@ -7,7 +7,7 @@
 
 #include <assert.h>
 
-#include "pool/elsewhere.h"
+#include "pool/exchange.h"
 #include "pool/pool_effective.h"
 #include "pool/room.h"
 #include "pool/seats.h"
@@ -23,86 +23,43 @@ static struct list *list_of_kind(struct pool *pool, enum ask_kind kind)
 	case ASK_AUTH:
 		break;
 	}
-	return &pool->seekers;
+	return &pool->part.seekers;
 }
 
-static bool has_room(const struct pool *pool)
+/* Counts a client that begins (1) or ceases (-1) to wait, under the lock.  Those of a
+ * killed pool are no longer counted. */
+static void count(const struct pool *pool, enum ask_kind kind, int change)
 {
-	int size = pool_size(pool);
+	struct central_pool *whole = pool->part.whole;
 
-	return size <= 0 || pool_servers_everywhere(pool) < (size_t)size;
-}
-
-static void note_newcomers(const struct pool *pool)
-{
-	atomic_bool *own =
-	    &tally_own(&pool->database->catalog->view, pool->tally)->wants_welcome;
-	bool wants_welcome = !list_is_empty(&pool->newcomers);
-
-	if (atomic_load_explicit(own, memory_order_relaxed) != wants_welcome)
-		atomic_store(own, wants_welcome);
-}
-
-/* Publishes since when clients wait here, and for what, to other sites; see room.c. The
- * clients of a paused pool do not count, because the pool would close the server. */
-void queue_note_waiting(struct pool *pool)
-{
-	const struct tally_view *view = &pool->database->catalog->view;
-	const struct ask *first =
-	    pool_is_paused(pool) ? NULL : queue_first_seeker(pool);
-
-	if (!pool->tally || pool->is_killed)
+	if (pool->is_killed)
 		return;
-	uint64_t since_us =
-	    elsewhere_shown_since(pool, first, pool->database->catalog->seen_us);
-	bool is_served = tally_note_waiting(view, pool->tally, since_us);
-	if (is_served && has_room(pool))
-		elsewhere_tell_next(pool, pool->tally);
-	/* the time to show the next one has to be set */
-	if (is_served && first && !since_us)
-		pool_kick(pool);
-	note_newcomers(pool);
+	atomic_fetch_add(&whole->queued, change);
+	if (kind == ASK_QUERY || kind == ASK_AUTH)
+		atomic_fetch_add(&whole->waiting, change);
 }
 
-/* How many wait here, for the other sites. */
-static void count_queued(const struct pool *pool, int change)
-{
-	if (pool->tally)
-		tally_add_own(
-		    &tally_own(&pool->database->catalog->view, pool->tally)->queued,
-		    change);
-}
-
-bool queue_may_take(const struct pool *pool, int limit)
-{
-	struct tallies *tallies = pool->database->catalog->view.tallies;
-
-	if (limit > 0) {
-		tallies_lock(tallies);
-		if (pool_queued_everywhere(pool) >= (size_t)limit) {
-			tallies_unlock(tallies);
-			return false;
-		}
-	}
-	count_queued(pool, 1);
-	if (limit > 0)
-		tallies_unlock(tallies);
-	return true;
-}
-
-void queue_add(struct ask *ask, enum ask_kind kind, uint64_t now_us)
+bool queue_add(struct ask *ask, enum ask_kind kind, int limit, uint64_t now_us)
 {
 	struct pool *pool = ask->pool;
 
 	assert(ask->state == ASK_RESTING);
+	exchange_lock(pool);
+	if (limit > 0 && pool_queued_everywhere(pool) >= (size_t)limit) {
+		exchange_unlock(pool);
+		return false;
+	}
 	list_remove(&pool->clients, &ask->node);
 	list_push_back(&pool->waiting, &ask->node);
-	list_push_back(list_of_kind(pool, kind), &ask->kind_node);
 	ask->kind = kind;
 	ask->state = ASK_WAITING;
 	ask->queued_us = now_us;
-	queue_note_waiting(pool);
+	list_push_back(list_of_kind(pool, kind), &ask->kind_node);
+	count(pool, kind, 1);
+	exchange_unlock(pool);
+	exchange_want_welcome(pool);
 	room_note(pool);
+	return true;
 }
 
 void queue_remove(struct ask *ask)
@@ -110,12 +67,14 @@ void queue_remove(struct ask *ask)
 	struct pool *pool = ask->pool;
 
 	assert(ask->state == ASK_WAITING);
-	count_queued(pool, -1);
-	list_remove(&pool->waiting, &ask->node);
+	exchange_lock(pool);
 	list_remove(list_of_kind(pool, ask->kind), &ask->kind_node);
+	count(pool, ask->kind, -1);
+	exchange_unlock(pool);
+	list_remove(&pool->waiting, &ask->node);
 	list_push_back(&pool->clients, &ask->node);
 	ask->state = ASK_RESTING;
-	queue_note_waiting(pool);
+	exchange_want_welcome(pool);
 	room_note(pool);
 	bool is_wanted = room_is_wanted(pool);
 	if (is_wanted && !list_is_empty(&pool->waiting)) {
@@ -126,7 +85,7 @@ void queue_remove(struct ask *ask)
 		pool_kick(pool);
 	}
 	/* when nobody waits for a seat, resting ones may be closed for other pools */
-	if (list_is_empty(&pool->seekers))
+	if (list_is_empty(&pool->part.seekers))
 		room_offer(pool);
 }
 
@@ -158,7 +117,7 @@ struct seat *queue_idle_seat(const struct pool *pool)
 
 struct ask *queue_first_seeker(const struct pool *pool)
 {
-	struct node *first = list_first(&pool->seekers);
+	struct node *first = list_first(&pool->part.seekers);
 
 	return first ? container_of(first, struct ask, kind_node) : NULL;
 }

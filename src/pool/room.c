@@ -8,7 +8,7 @@
  */
 #include "pool/room.h"
 
-#include "pool/elsewhere.h"
+#include "pool/exchange.h"
 #include "pool/pool_effective.h"
 #include "pool/scopes.h"
 #include "pool/seats.h"
@@ -40,20 +40,9 @@ static const char *const settings[ROOM_COUNT] = {
     [ROOM_PROCESS] = "max_server_connections",
 };
 
-static struct heap *queue_of(const struct pool *pool, enum room_kind kind)
+static struct central_limit *limit_at(const struct pool *pool, enum room_kind kind)
 {
-	if (kind == ROOM_USER)
-		return &pool->user->starving;
-	return kind == ROOM_DATABASE ? &pool->database->starving
-				     : &pool->database->catalog->starving;
-}
-
-static int *count_of(const struct pool *pool, enum room_kind kind)
-{
-	if (kind == ROOM_USER)
-		return &pool->user->server_count;
-	return kind == ROOM_DATABASE ? &pool->database->server_count
-				     : &pool->database->catalog->server_count;
+	return pool->part.whole->limits[kind];
 }
 
 /* 0: there is no limit. */
@@ -70,39 +59,18 @@ static int limit_of(const struct pool *pool, enum room_kind kind)
 	return limit > 0 ? limit : 0;
 }
 
-static struct tally *tally_of(const struct pool *pool, enum room_kind kind)
-{
-	if (kind == ROOM_USER)
-		return pool->user->tally;
-	return kind == ROOM_DATABASE ? pool->database->tally
-				     : pool->database->catalog->tally;
-}
-
-static const struct tally_view *view_of(const struct pool *pool)
-{
-	return &pool->database->catalog->view;
-}
-
-/* The sum with other sites. */
-static int total_of(const struct pool *pool, enum room_kind kind)
-{
-	const struct tally *tally = tally_of(pool, kind);
-
-	return tally ? tally_servers(view_of(pool), tally) : *count_of(pool, kind);
-}
-
 bool room_is_full(const struct pool *pool, enum room_kind kind)
 {
 	int limit = limit_of(pool, kind);
 
-	return limit && total_of(pool, kind) >= limit;
+	return limit && central_read(&limit_at(pool, kind)->servers) >= limit;
 }
 
 bool room_is_exceeded(const struct pool *pool)
 {
 	int limit = limit_of(pool, ROOM_PROCESS);
 
-	return limit && total_of(pool, ROOM_PROCESS) > limit;
+	return limit && central_read(&limit_at(pool, ROOM_PROCESS)->servers) > limit;
 }
 
 /* ---- who waits ---- */
@@ -113,16 +81,6 @@ static uint64_t waiting_since(const struct pool *pool)
 	struct node *first = list_first(&pool->waiting);
 
 	return first ? container_of(first, struct ask, node)->queued_us : UINT64_MAX;
-}
-
-/* Returns the same for the clients of all sites. */
-static uint64_t waiting_anywhere_since(const struct pool *pool)
-{
-	uint64_t own_us = waiting_since(pool), other_us;
-
-	if (tally_find_waiting(view_of(pool), pool->tally, &other_us) < 0)
-		return own_us;
-	return other_us < own_us ? other_us : own_us;
 }
 
 /* Whether no server of the pool can become free for its first waiting client. */
@@ -150,37 +108,56 @@ uint64_t room_place(const struct pool *pool, enum room_kind kind)
 	    pool, kind, pool_connected_everywhere(pool), waiting_since(pool));
 }
 
-static struct pool *first_of(const struct heap *starving, enum room_kind kind)
+/* Under the lock: the part that comes first; NULL: nobody waits for this limit. */
+static const struct central_part *first_of(const struct central_limit *limit)
 {
-	struct heap_node *first = heap_first(starving);
+	struct heap_node *first = heap_first(&limit->starving);
 
-	return first ? container_of(first - kind, struct pool, room_nodes[0]) : NULL;
+	return first ? container_of(
+			   first - limit->kind, const struct central_part, rooms[0])
+		     : NULL;
 }
 
-static struct pool *first_in(const struct pool *pool, enum room_kind kind)
+static void tell_first(struct central_view *view, const struct central_limit *limit)
 {
-	return first_of(queue_of(pool, kind), kind);
-}
-
-void room_tell_first(const struct heap *starving, enum room_kind kind)
-{
-	struct pool *first = first_of(starving, kind);
+	const struct central_part *first = first_of(limit);
 
 	if (first)
-		pool_kick(first);
+		exchange_tell(view, first);
 }
 
-/* Kicks the first pool in the queue, which checks whether it can use the room.  When it
- * could, or does not need it any more, it leaves the queue, and then the next pool is
- * told. */
+void room_tell_first(const struct pool *pool, enum room_kind kind)
+{
+	exchange_lock(pool);
+	tell_first(exchange_view(pool), limit_at(pool, kind));
+	exchange_unlock(pool);
+}
+
+static bool is_anybody_starving(const struct central_view *view)
+{
+	return central_read(&view->central->starving) > 0;
+}
+
+static void offer(struct central_view *view, const struct central_pool *whole)
+{
+	if (!is_anybody_starving(view))
+		return;
+	central_lock(view);
+	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++)
+		tell_first(view, whole->limits[kind]);
+	central_unlock(view);
+}
+
+/* Tells the first pool of each queue, which checks whether it can use the room.  When
+ * it could, or does not need it any more, it leaves the queue, and then the next pool
+ * is told. */
 void room_offer(const struct pool *pool)
 {
-	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++)
-		room_tell_first(queue_of(pool, kind), kind);
+	offer(exchange_view(pool), pool->part.whole);
 }
 
-/* True: the pool has left, or is no longer the first. */
-static bool is_moved_out(
+/* True: the node has left, or is no longer the first. */
+static bool move(
     struct heap *heap, struct heap_node *node, bool is_wanted, uint64_t key)
 {
 	bool was_wanted = heap_has(node), was_first = heap_first(heap) == node;
@@ -192,32 +169,32 @@ static bool is_moved_out(
 	return (was_wanted && !is_wanted) || (was_first && heap_first(heap) != node);
 }
 
-/* Publishes since when somebody waits here.  A site that was told of room and has taken
- * what it needs tells the next one if there is more. */
-static void note_waiting(const struct pool *pool, enum room_kind kind)
+static void want(struct pool *pool, enum room_kind kind, bool is_wanted)
 {
-	const struct heap_node *first = heap_first(queue_of(pool, kind));
-	struct tally *tally = tally_of(pool, kind);
+	struct central_view *view = exchange_view(pool);
+	struct central_limit *limit = limit_at(pool, kind);
+	struct heap_node *node = &pool->part.rooms[kind];
 
-	/* A killed one stands in no queue, and that of its database may be another's
-	 * now. */
-	if (tally && !pool->is_killed &&
-	    tally_note_waiting(view_of(pool), tally, first ? first->key : 0) &&
-	    !room_is_full(pool, kind))
-		elsewhere_tell_next(pool, tally);
+	atomic_fetch_add(
+	    &view->central->starving, (int)is_wanted - (int)heap_has(node));
+	if (is_wanted)
+		limit->most = limit_of(pool, kind);
+	if (move(&limit->starving, node, is_wanted, room_place(pool, kind)))
+		tell_first(view, limit);
 }
 
 void room_want(struct pool *pool, unsigned wanted)
 {
-	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++) {
-		struct heap_node *node = &pool->room_nodes[kind];
-		bool is_wanted = wanted & ROOM_BIT(kind);
-		if ((is_wanted || heap_has(node)) &&
-		    is_moved_out(
-			queue_of(pool, kind), node, is_wanted, room_place(pool, kind)))
-			room_tell_first(queue_of(pool, kind), kind);
-		note_waiting(pool, kind);
-	}
+	unsigned changed = wanted | pool->part.wanted;
+
+	if (!changed)
+		return;
+	exchange_lock(pool);
+	pool->part.wanted = wanted;
+	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++)
+		if (changed & ROOM_BIT(kind))
+			want(pool, kind, wanted & ROOM_BIT(kind));
+	exchange_unlock(pool);
 }
 
 unsigned room_limited(const struct pool *pool)
@@ -229,23 +206,14 @@ unsigned room_limited(const struct pool *pool)
 	return limited;
 }
 
-static unsigned wanted_rooms(const struct pool *pool)
-{
-	unsigned wanted = 0;
-
-	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++)
-		wanted |= heap_has(&pool->room_nodes[kind]) ? ROOM_BIT(kind) : 0;
-	return wanted;
-}
-
 bool room_is_wanted(const struct pool *pool)
 {
-	return wanted_rooms(pool) != 0;
+	return pool->part.wanted != 0;
 }
 
 void room_reorder(struct pool *pool)
 {
-	room_want(pool, wanted_rooms(pool));
+	room_want(pool, pool->part.wanted);
 }
 
 void room_forget(struct pool *pool)
@@ -257,7 +225,7 @@ void room_forget(struct pool *pool)
 
 const char *room_lacked(const struct pool *pool, int *limit)
 {
-	unsigned wanted = wanted_rooms(pool);
+	unsigned wanted = pool->part.wanted;
 	enum room_kind kind = 0;
 
 	if (!wanted)
@@ -270,111 +238,112 @@ const char *room_lacked(const struct pool *pool, int *limit)
 	return settings[kind];
 }
 
+/* Under the lock: who comes first, unless that is the pool itself, or its worker does
+ * not answer. */
+static const struct central_part *other_first(
+    const struct pool *pool, enum room_kind kind)
+{
+	const struct central_part *first = first_of(limit_at(pool, kind));
+
+	return first && first != &pool->part &&
+		       !central_is_unresponsive(exchange_view(pool), first->worker)
+		   ? first
+		   : NULL;
+}
+
 enum room_kind room_before(const struct pool *pool, uint64_t *place_us)
 {
 	enum room_kind found = ROOM_COUNT;
 
 	*place_us = UINT64_MAX;
+	if (!is_anybody_starving(exchange_view(pool)))
+		return found;
+	exchange_lock(pool);
 	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++) {
-		const struct pool *other = first_in(pool, kind);
-		if (!limit_of(pool, kind) || !other || other == pool)
-			continue;
-		uint64_t theirs_us = room_place(other, kind);
-		if (theirs_us < room_place(pool, kind) && theirs_us < *place_us) {
+		const struct central_part *other = other_first(pool, kind);
+		uint64_t theirs_us = other ? other->rooms[kind].key : UINT64_MAX;
+		if (limit_of(pool, kind) && theirs_us < room_place(pool, kind) &&
+		    theirs_us < *place_us) {
 			found = kind;
 			*place_us = theirs_us;
 		}
 	}
+	exchange_unlock(pool);
 	return found;
+}
+
+bool room_is_short(
+    struct central_view *view, const struct central_limit *limit, uint64_t *place_us)
+{
+	central_lock(view);
+	const struct heap_node *first = heap_first(&limit->starving);
+	bool is_short = first && central_read(&limit->servers) >= limit->most;
+	*place_us = is_short ? first->key : UINT64_MAX;
+	central_unlock(view);
+	return is_short;
 }
 
 /* ---- what counts ---- */
 
 /* Cancel requests are never refused for lack of room, and PostgreSQL does not count
  * them either, so many of them at once must not cost a client its server. */
-static enum room_kind narrower_rooms(bool is_cancel)
+static void count(struct central_pool *whole, bool is_cancel, int change)
 {
-	return is_cancel ? ROOM_PROCESS : ROOM_COUNT;
-}
+	enum room_kind end = is_cancel ? ROOM_PROCESS : ROOM_COUNT;
 
-static void count(const struct pool *pool, bool is_cancel, int change)
-{
-	for (enum room_kind kind = 0; kind < narrower_rooms(is_cancel); kind++)
-		*count_of(pool, kind) += change;
-}
-
-/* Changes the counts in the slot of a site, which the other sites read. */
-static void count_for_all(struct pool *pool, unsigned site, bool is_cancel, int change)
-{
-	if (!pool->tally)
-		return;
-	for (enum room_kind kind = 0; kind < narrower_rooms(is_cancel); kind++)
-		tally_add(&tally_of(pool, kind)->slots[site].servers, change);
-	tally_add(&pool->tally->slots[site].servers, change);
+	for (enum room_kind kind = 0; kind < end; kind++)
+		atomic_fetch_add(&whole->limits[kind]->servers, change);
+	atomic_fetch_add(&whole->servers, change);
 }
 
 void room_claim(struct pool *pool)
 {
-	count_for_all(pool, view_of(pool)->site, false, 1);
-	pool->has_claim = pool->tally != NULL;
+	count(pool->part.whole, false, 1);
+	pool->has_claim = true;
+}
+
+void room_unclaim(struct pool *pool)
+{
+	if (pool->has_claim)
+		count(pool->part.whole, false, -1);
+	pool->has_claim = false;
 }
 
 void room_take(struct pool *pool, bool is_cancel)
 {
-	count(pool, is_cancel, 1);
-	if (!pool->has_claim || is_cancel)
-		count_for_all(pool, view_of(pool)->site, is_cancel, 1);
-	else
+	if (pool->has_claim && !is_cancel) {
 		pool->has_claim = false;
+	} else {
+		exchange_lock(pool);
+		count(pool->part.whole, is_cancel, 1);
+		exchange_unlock(pool);
+	}
 	room_note(pool);
+}
+
+void room_uncount(struct central_view *view, struct central_pool *whole, bool is_cancel)
+{
+	central_lock(view);
+	count(whole, is_cancel, -1);
+	exchange_tell_waiting(view, whole);
+	offer(view, whole);
+	central_unlock(view);
 }
 
 void room_give(struct pool *pool, bool is_cancel)
 {
-	count(pool, is_cancel, -1);
-	count_for_all(pool, view_of(pool)->site, is_cancel, -1);
 	room_note(pool);
-	room_offer(pool);
-	elsewhere_tell_of_room(pool);
-}
-
-void room_carry_out(struct pool *pool)
-{
-	count(pool, false, -1);
-	room_note(pool);
-}
-
-void room_carry_in(struct pool *pool, unsigned from)
-{
-	struct tallies *tallies = view_of(pool)->tallies;
-
-	count(pool, false, 1);
-	tallies_lock(tallies);
-	count_for_all(pool, from, false, -1);
-	count_for_all(pool, view_of(pool)->site, false, 1);
-	tallies_unlock(tallies);
-	room_note(pool);
-}
-
-void room_carry_nowhere(struct pool *pool, unsigned to)
-{
-	tally_add(&pool->tally->slots[to].arriving, -1);
-	count_for_all(pool, view_of(pool)->site, false, -1);
-	pool_kick(pool);
-	room_offer(pool);
-	elsewhere_tell_of_room(pool);
+	room_uncount(exchange_view(pool), pool->part.whole, is_cancel);
 }
 
 /* ---- who gives up what ---- */
 
-/* Number of servers of all sites beyond those of min_pool_size; negative when there are
- * fewer. */
+/* Number of servers of all workers beyond those of min_pool_size; negative when there
+ * are fewer. */
 static int spare_count(const struct pool *pool)
 {
-	bool is_in_use =
-	    !list_is_empty(&pool->clients) || !list_is_empty(&pool->waiting) ||
-	    pool->user == pool->database->forced_user ||
-	    (pool->tally && tally_clients_elsewhere(view_of(pool), pool->tally) > 0);
+	bool is_in_use = central_read(&pool->part.whole->clients) > 0 ||
+			 pool->user == pool->database->forced_user;
 
 	return (int)pool_connected_everywhere(pool) -
 	       (is_in_use ? pool_min_size(pool) : 0);
@@ -382,7 +351,7 @@ static int spare_count(const struct pool *pool)
 
 static bool has_seat_to_give(const struct pool *pool)
 {
-	return limit_of(pool, ROOM_PROCESS) && list_is_empty(&pool->seekers) &&
+	return limit_of(pool, ROOM_PROCESS) && list_is_empty(&pool->part.seekers) &&
 	       (!list_is_empty(&pool->seats[SEAT_IDLE]) ||
 		   !list_is_empty(&pool->seats[SEAT_USED]));
 }
@@ -394,7 +363,7 @@ void room_note(struct pool *pool)
 	bool is_wanted = has_seat_to_give(pool);
 
 	if (is_wanted || heap_has(node))
-		is_moved_out(spare, node, is_wanted,
+		(void)move(spare, node, is_wanted,
 		    (uint64_t)(SPARE_KEY_BASE - spare_count(pool)));
 }
 
@@ -408,13 +377,13 @@ void room_note_all(struct catalog *c)
 		room_note(pool);
 }
 
-/* Returns the pool with the most spare seats.  Other sites do not note here what they
+/* Returns the pool with the most spare seats.  Other workers do not note here what they
  * change, so the first pool is noted again, until that does not move it. */
 static const struct pool *richest(const struct catalog *c)
 {
 	struct heap_node *first = heap_first(&c->spare), *before = NULL;
 
-	while (c->view.tallies && first && first != before) {
+	while (first && first != before) {
 		before = first;
 		room_note(container_of(first, struct pool, spare_node));
 		first = heap_first(&c->spare);
@@ -454,7 +423,7 @@ struct seat *room_free_of_database(const struct database *db)
 	struct seat *seat;
 
 	list_for (seat, &db->resting, db_node) {
-		if (list_is_empty(&seat->pool->seekers))
+		if (list_is_empty(&seat->pool->part.seekers))
 			return seat;
 	}
 	return NULL;
@@ -465,7 +434,7 @@ struct seat *room_free_of_user(const struct user *user)
 	struct seat *seat;
 
 	list_for (seat, &user->resting, user_node) {
-		if (list_is_empty(&seat->pool->seekers))
+		if (list_is_empty(&seat->pool->part.seekers))
 			return seat;
 	}
 	return NULL;
@@ -520,38 +489,33 @@ static bool is_owed_to(uint64_t theirs_us, const struct pool *pool, uint64_t sin
 	return theirs_us < own_us && own_us - theirs_us > lead_us(since_us, now_us);
 }
 
-/* If no client waits for the seat it becomes idle.  The pools of this site that wait
- * for room are told then, and can close it before it is used again. */
-static bool is_owed_here(
+/* Clients of other workers could have the seat as well as those here.  If none of them
+ * waits, the seat becomes idle, and a pool of this worker that waits for room is told
+ * then, and closes the one that has rested longest. */
+static bool is_owed(
     const struct pool *pool, uint64_t since_us, enum room_kind kind, uint64_t now_us)
 {
-	const struct pool *other = first_in(pool, kind);
+	const struct central_part *other = other_first(pool, kind);
 
-	return other && other != pool && since_us != UINT64_MAX &&
+	/* who could use the seat itself gets it */
+	if (!other ||
+	    (other->whole == pool->part.whole && !exchange_has_replica_first(other)))
+		return false;
+	return (since_us != UINT64_MAX || other->worker != pool->part.worker) &&
 	       room_is_full(pool, kind) &&
-	       is_owed_to(room_place(other, kind), pool, since_us, kind, now_us);
-}
-
-/* The same for the client of another site that has waited longest.  If there is room,
- * that site has been told already. */
-static bool is_owed_elsewhere(
-    const struct pool *pool, uint64_t since_us, enum room_kind kind, uint64_t now_us)
-{
-	uint64_t theirs_us;
-
-	return tally_find_waiting(view_of(pool), tally_of(pool, kind), &theirs_us) >=
-		   0 &&
-	       room_is_full(pool, kind) &&
-	       is_owed_to(theirs_us, pool, since_us, kind, now_us);
+	       is_owed_to(other->rooms[kind].key, pool, since_us, kind, now_us);
 }
 
 bool room_is_owed(const struct pool *pool, uint64_t now_us)
 {
-	uint64_t since_us = waiting_anywhere_since(pool);
+	bool is_so = false;
 
-	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++)
-		if (is_owed_here(pool, since_us, kind, now_us) ||
-		    is_owed_elsewhere(pool, since_us, kind, now_us))
-			return true;
-	return false;
+	if (!is_anybody_starving(exchange_view(pool)))
+		return false;
+	exchange_lock(pool);
+	uint64_t since_us = exchange_first_since(pool);
+	for (enum room_kind kind = 0; kind < ROOM_COUNT && !is_so; kind++)
+		is_so = is_owed(pool, since_us, kind, now_us);
+	exchange_unlock(pool);
+	return is_so;
 }

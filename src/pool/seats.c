@@ -7,7 +7,7 @@
 #include <assert.h>
 
 #include "pool/activity.h"
-#include "pool/elsewhere.h"
+#include "pool/exchange.h"
 #include "pool/idle.h"
 #include "pool/pool_effective.h"
 #include "pool/room.h"
@@ -54,27 +54,31 @@ static bool is_connected(enum seat_state state)
 	return state != SEAT_NONE && state != SEAT_LOGIN && state != SEAT_ACTIVE_CANCEL;
 }
 
-/* Changes the counts that other sites read, see tally.h. */
+/* Changes the counts that other workers read, see central.h.  One that goes to or comes
+ * from another worker is connected for all of them the whole time. */
 static void count_for_all(
     const struct seat *seat, enum seat_state before, enum seat_state after)
 {
-	const struct pool *pool = seat->pool;
-	const struct catalog *c = pool->database->catalog;
+	const struct catalog *c = seat->pool->database->catalog;
+	struct central_part *part = &seat->pool->part;
 	int connected = is_connected(after) - is_connected(before);
 	int resting = is_resting(after) - is_resting(before);
 
-	if (!pool->tally)
+	if (connected)
+		central_add_own(&part->connected, connected);
+	if (connected && !seat->is_carried)
+		atomic_fetch_add(&part->whole->connected, connected);
+	if (part->is_alone)
 		return;
 	if (after == SEAT_ACTIVE && c->activity && seat->ask && seat->ask->is_logged_in)
 		activity_note(c->activity, seat->ask);
-	if (connected)
-		tally_add_own(&tally_own(&c->view, pool->tally)->connected, connected);
 	if (!resting)
 		return;
-	tally_add_own(&tally_own(&c->view, pool->tally)->resting, resting);
-	tally_add_own(&tally_own(&c->view, pool->user->tally)->resting, resting);
-	tally_add_own(&tally_own(&c->view, pool->database->tally)->resting, resting);
-	tally_add_own(&tally_own(&c->view, c->tally)->resting, resting);
+	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++)
+		central_add_own(
+		    &part->whole->limits[kind]->lines[part->worker].resting, resting);
+	/* sequentially consistent, see exchange.c */
+	atomic_fetch_add(&part->resting, resting);
 }
 
 static void put_into_list(struct seat *seat, enum seat_state state)
@@ -101,6 +105,12 @@ static void leave_resting_lists(struct seat *seat)
 	list_remove(&seat->pool->user->resting, &seat->user_node);
 }
 
+static void count_here(const struct pool *pool, int change)
+{
+	pool->user->server_count += change;
+	pool->database->server_count += change;
+}
+
 void seat_enter(
     struct pool *pool, struct seat *seat, enum seat_state state, uint64_t now_us)
 {
@@ -112,11 +122,9 @@ void seat_enter(
 	seat->is_dirty = seat->is_misplaced = seat->was_checked = seat->was_lent =
 	    false;
 	put_into_list(seat, state);
-	if (seat->is_carried)
-		room_carry_in(pool, seat->carried_from);
-	else
+	count_here(pool, 1);
+	if (!seat->is_carried)
 		room_take(pool, state == SEAT_ACTIVE_CANCEL);
-	seat->is_carried = false;
 	idle_note_pool(pool);
 	idle_note_database(pool->database);
 }
@@ -126,13 +134,10 @@ void seat_enter(
  * none at rest, and pools that wait for room. */
 static void tell_of_rest(struct pool *pool)
 {
-	if (!list_is_empty(&pool->waiting) || pool_is_oversized(pool) ||
-	    pool_is_paused(pool))
+	if (!list_is_empty(&pool->waiting) || exchange_has_waiting(pool) ||
+	    pool_is_oversized(pool) || pool_is_paused(pool))
 		pool_kick(pool);
 	room_offer(pool);
-	/* it could go to another site, or be closed for a client there */
-	if (list_is_empty(&pool->seekers) || pool_is_paused(pool))
-		elsewhere_tell_of_room(pool);
 }
 
 void seat_move(struct seat *seat, enum seat_state state, uint64_t now_us)
@@ -176,9 +181,8 @@ static void take_out(struct seat *seat)
 	bool is_cancel = seat->state == SEAT_ACTIVE_CANCEL;
 	count_for_all(seat, seat->state, SEAT_NONE);
 	seat->state = SEAT_NONE;
-	if (seat->is_carried)
-		room_carry_out(pool);
-	else
+	count_here(pool, -1);
+	if (!seat->is_carried)
 		room_give(pool, is_cancel);
 	pool_kick(pool);
 	idle_note_database(pool->database);
@@ -198,10 +202,15 @@ struct verdict seat_carry(struct seat *seat, unsigned site)
 	seat->is_carried = true;
 	seat->carried_as = is_resting(seat->state) ? seat->state : SEAT_IDLE;
 	seat->carried_to = site;
-	/* before it is no longer counted as connected here */
-	tally_note_arrival(
-	    &seat->pool->tally->slots[site], seat->pool->database->catalog->seen_us);
+	exchange_lock(seat->pool);
+	struct central_place *place = &seat->pool->part.whole->places[site];
+	place->arriving++;
+	place->arriving_us = seat->pool->database->catalog->seen_us;
+	/* it has just logged in */
+	if (!is_connected(seat->state))
+		atomic_fetch_add(&seat->pool->part.whole->connected, 1);
 	take_out(seat);
+	exchange_unlock(seat->pool);
 	list_push_back(&seat->pool->seats[SEAT_NONE], &seat->node);
 	return (struct verdict){
 	    .kind = VERDICT_HAND, .seat = seat, .site = site, .wake_us = UINT64_MAX};
@@ -212,9 +221,15 @@ void seat_leave(struct seat *seat)
 	struct pool *pool = seat->pool;
 
 	take_out(seat);
-	/* it was lost on its way to another site */
-	if (seat->is_carried)
-		room_carry_nowhere(pool, seat->carried_to);
+	/* it was lost on its way to another worker */
+	if (seat->is_carried) {
+		exchange_lock(pool);
+		pool->part.whole->places[seat->carried_to].arriving--;
+		atomic_fetch_sub(&pool->part.whole->connected, 1);
+		room_uncount(exchange_view(pool), pool->part.whole, false);
+		exchange_unlock(pool);
+		pool_kick(pool);
+	}
 	seat->is_carried = false;
 	seat->pool = NULL;
 	idle_note_pool(pool);

@@ -20,7 +20,7 @@ enum { PATIENCE_MS = 300 };
 
 /* A worker that leaves letters unopened for so long is not asked for servers, and gets
  * none, and no clients.  It costs little if it only waits for a CPU. */
-enum { DEAF_US = 50000 };
+enum { DEAF_US = CENTRAL_PATIENCE_US };
 
 /* The value that was logged last for an event, and the site that logged it. */
 struct told {
@@ -50,8 +50,8 @@ struct crew *crew_new(unsigned worker_count)
 	pthread_mutex_init(&crew->told_lock, NULL);
 	crew->told = map_new();
 	crew->worker_count = worker_count;
-	crew->tallies = tallies_new(worker_count + 1);
-	tallies_on_deaf(crew->tallies, is_deaf, crew);
+	crew->central = central_new(worker_count + 1);
+	central_on_unresponsive(crew->central, is_deaf, crew);
 	crew->texts = prepared_store_new(PREPARED_PREFIX);
 	crew->sql_texts = prepared_store_new(PREPARED_SQL_PREFIX);
 	crew->mutex = workers_mutex_new();
@@ -78,7 +78,7 @@ void crew_free(struct crew **crew)
 	if (!*crew)
 		return;
 	free_told(*crew);
-	tallies_free(&(*crew)->tallies);
+	central_free(&(*crew)->central);
 	prepared_store_unref(&(*crew)->texts);
 	prepared_store_unref(&(*crew)->sql_texts);
 	workers_mutex_unref(&(*crew)->mutex);
@@ -283,8 +283,8 @@ static void errand_opened(struct letter *letter)
 {
 	struct errand *errand = container_of(letter, struct errand, letter);
 
+	crew_follow_order(errand->to->site, errand->number);
 	errand->fn(errand->to->site, errand->what);
-	crew_end_order(errand->to->site, errand->number);
 	mem_free(errand);
 }
 
@@ -311,8 +311,8 @@ static void run_order(struct site *site, void *ctx)
 {
 	const struct order *order = ctx;
 
+	crew_follow_order(site, order->number);
 	order->fn(site, order->what);
-	crew_end_order(site, order->number);
 }
 
 void crew_order(struct site *site, crew_order_fn *fn, const void *what, size_t size)
@@ -331,10 +331,13 @@ unsigned crew_begin_order(struct site *control)
 	return control->crew ? ++control->crew->crew->last_order : 0;
 }
 
-void crew_end_order(struct site *site, unsigned order)
+void crew_follow_order(struct site *site, unsigned order)
 {
-	if (site->crew)
-		site->crew->order = order;
+	if (!site->crew)
+		return;
+	site->crew->order = order;
+	if (site->catalog)
+		site->catalog->view.order = order;
 }
 
 static void run_plain(struct site *site, const void *what)

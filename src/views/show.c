@@ -99,11 +99,11 @@ static void put_rows(const struct view *view, struct site *site, struct buf *out
 	}
 	if (view->key_count > 0)
 		g.merge = merge_new(view);
-	tallies_freeze(site->crew->crew->tallies, true);
+	central_freeze(site->crew->crew->central, true);
 	/* listeners are listed before the connections that came through them */
 	missed = view->walk == view_fds ? crew_each_own_first(site, gather, &g)
 					: crew_each(site, gather, &g);
-	tallies_freeze(site->crew->crew->tallies, false);
+	central_freeze(site->crew->crew->central, false);
 	if (g.merge)
 		merge_put(g.merge, out);
 	merge_free(&g.merge);

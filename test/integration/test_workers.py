@@ -212,3 +212,30 @@ def test_console_over_tls(tls_pooler, ca):  # noqa: F811
         with secured(pooler, context(ca), "admin_user", "pgbouncer") as console:
             console.login()
             assert console.query("SHOW VERSION").value.startswith("PgBouncer")
+
+
+def test_clients_are_served_in_the_order_in_which_they_ask(make_pooler, pg):
+    """Whichever workers they are at, and though one server has to serve them all."""
+    pooler = make_pooler({"db": pg.conn()}, settings=settings(default_pool_size=1, workers=4))
+    clients = [pooler.connect() for _ in range(24)]
+    served = [None] * len(clients)
+
+    def ask(number):
+        served[number] = float(clients[number].value("select extract(epoch from clock_timestamp())"))
+
+    def waiting_clients():
+        return int(pooler.pool()["cl_waiting"])
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(len(clients))]
+    with pooler.connect() as holder:
+        holder.query("begin")
+        for number, thread in enumerate(threads):
+            thread.start()
+            waiting.wait_for(lambda: waiting_clients() == number + 1, "it waits")
+            waiting.holds_for(lambda: waiting_clients() == number + 1, 0.02, "they ask 20 ms apart")
+        holder.query("commit")
+        for thread in threads:
+            thread.join(60)
+    assert sorted(range(len(clients)), key=served.__getitem__) == list(range(len(clients)))
+    for client in clients:
+        client.close()

@@ -274,7 +274,9 @@ static void check_dial(
 	CHECK(!size || pool_server_count(pool) - slow_beside(w, pool) < room);
 	CHECK(db_limit <= 0 || pool->database->server_count < db_limit);
 	CHECK(user_limit <= 0 || pool->user->server_count < user_limit);
-	CHECK(process_limit(w) <= 0 || w->c->server_count < process_limit(w));
+	/* the one that is to be opened is counted */
+	CHECK(process_limit(w) <= 0 ||
+	      central_read(&w->c->limit->servers) <= process_limit(w));
 	CHECK(!pool->last_connect_failed || has_other ||
 	      w->now >= pool->dial_us + scope_server_login_retry(scope_of_pool(pool)));
 }
@@ -384,7 +386,7 @@ static void retire(struct world *w, const struct verdict *v)
 	CHECK(v->text && v->seat->state == SEAT_NONE && v->seat->pool);
 	CHECK(!server->is_lent || v->seat->is_replication || v->seat->ask == NULL);
 	bool is_evicted = strcmp(v->text, "evicted") == 0;
-	CHECK(!is_evicted || list_is_empty(&v->seat->pool->seekers) ||
+	CHECK(!is_evicted || list_is_empty(&v->seat->pool->part.seekers) ||
 	      !list_is_empty(&v->seat->pool->replicas) ||
 	      is_others_turn(w, v->seat->pool));
 	w->evictions += is_evicted;
@@ -426,7 +428,7 @@ static void carry(struct world *w, struct pool *pool, const struct verdict *v)
 		break;
 	case VERDICT_ADMIT:
 		CHECK(v->ask->kind == ASK_WELCOME && v->ask->state == ASK_RESTING);
-		CHECK(v->ask->pool->is_welcome_valid);
+		CHECK(pool_has_welcome(v->ask->pool));
 		v->ask->is_logged_in = true;
 		break;
 	case VERDICT_HAND:
@@ -442,9 +444,10 @@ static void carry(struct world *w, struct pool *pool, const struct verdict *v)
 static bool has_elder(
     const struct world *w, const struct pool *pool, enum room_kind kind)
 {
-	const struct heap *queue = kind == ROOM_USER       ? &pool->user->starving
-				   : kind == ROOM_DATABASE ? &pool->database->starving
-							   : &w->c->starving;
+	const struct heap *queue = kind == ROOM_USER ? &pool->user->limit->starving
+				   : kind == ROOM_DATABASE
+				       ? &pool->database->limit->starving
+				       : &w->c->limit->starving;
 	const struct heap_node *first = heap_first(queue);
 
 	return first && first->key < (kind == ROOM_PROCESS ? place_in_process(pool)
@@ -463,7 +466,7 @@ static bool leaves_room(const struct world *w, const struct pool *pool)
 		return false;
 	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++)
 		if (has_elder(w, pool, kind) &&
-		    (pool->yielded_us || heap_has(&pool->room_nodes[kind])))
+		    (pool->yielded_us || heap_has(&pool->part.rooms[kind])))
 			return true;
 	return false;
 }
@@ -571,9 +574,9 @@ static void check_asks(struct world *w)
 	list_for (pool, &w->c->pool_list, node) {
 		listed_clients += pool->clients.count;
 		listed_waiting += pool->waiting.count;
-		CHECK(
-		    pool->waiting.count ==
-		    pool->seekers.count + pool->newcomers.count + pool->replicas.count);
+		CHECK(pool->waiting.count == pool->part.seekers.count +
+						 pool->newcomers.count +
+						 pool->replicas.count);
 	}
 	CHECK(resting == listed_clients && waiting == listed_waiting);
 }
@@ -590,9 +593,9 @@ static void check_counts_of_database(struct world *w, const struct database *db)
 		servers += pool_server_count(pool);
 		resting += pool->seats[SEAT_IDLE].count + pool->seats[SEAT_USED].count;
 		CHECK(
-		    !heap_has(&pool->room_nodes[ROOM_DATABASE]) || pool->waiting.count);
-		CHECK(!heap_has(&pool->room_nodes[ROOM_DATABASE]) ||
-		      pool->room_nodes[ROOM_DATABASE].key == first_wait(pool));
+		    !heap_has(&pool->part.rooms[ROOM_DATABASE]) || pool->waiting.count);
+		CHECK(!heap_has(&pool->part.rooms[ROOM_DATABASE]) ||
+		      pool->part.rooms[ROOM_DATABASE].key == first_wait(pool));
 	}
 	for (int i = 0; i < ASKS; i++)
 		clients += w->clients[i].database == db;
@@ -654,7 +657,7 @@ static void check_counts_of_user(struct world *w, const struct user *user)
 
 static bool has_seat_to_give(const struct pool *pool)
 {
-	return list_is_empty(&pool->seekers) &&
+	return list_is_empty(&pool->part.seekers) &&
 	       pool->seats[SEAT_IDLE].count + pool->seats[SEAT_USED].count > 0;
 }
 
@@ -668,10 +671,10 @@ static void check_counts_of_process(struct world *w)
 			   (int)pool->seats[SEAT_ACTIVE_CANCEL].count;
 		CHECK(heap_has(&pool->spare_node) ==
 		      (limit > 0 && has_seat_to_give(pool)));
-		const struct heap_node *node = &pool->room_nodes[ROOM_PROCESS];
+		const struct heap_node *node = &pool->part.rooms[ROOM_PROCESS];
 		CHECK(!heap_has(node) || node->key == place_in_process(pool));
 	}
-	CHECK(w->c->server_count == servers);
+	CHECK(central_read(&w->c->limit->servers) == servers);
 	/* Servers above the limit are closed once they are idle. */
 	bool is_stopped = w->c->paused || w->c->suspended;
 	CHECK(limit <= 0 || servers <= limit || heap_is_empty(&w->c->spare) ||
@@ -686,7 +689,7 @@ static bool has_evictable(const struct list *resting, bool of_database)
 		const struct seat *seat = of_database
 					      ? container_of(n, struct seat, db_node)
 					      : container_of(n, struct seat, user_node);
-		if (list_is_empty(&seat->pool->seekers))
+		if (list_is_empty(&seat->pool->part.seekers))
 			return true;
 	}
 	return false;
@@ -695,9 +698,9 @@ static bool has_evictable(const struct list *resting, bool of_database)
 /* The pool will be kicked when it is its turn. */
 static bool is_behind_in_process(const struct world *w, const struct pool *pool)
 {
-	const struct heap_node *first = heap_first(&w->c->starving);
+	const struct heap_node *first = heap_first(&w->c->limit->starving);
 
-	return first && first != &pool->room_nodes[ROOM_PROCESS];
+	return first && first != &pool->part.rooms[ROOM_PROCESS];
 }
 
 /* Is there a reason that no server is opened for the waiting clients? */
@@ -715,14 +718,15 @@ static bool has_reason_to_wait(struct world *w, const struct pool *pool)
 	bool is_user_full = user_limit > 0 && pool->user->server_count >= user_limit &&
 			    !has_evictable(&pool->user->resting, false);
 	bool is_process_full =
-	    process_limit(w) > 0 && w->c->server_count >= process_limit(w) &&
+	    process_limit(w) > 0 &&
+	    central_read(&w->c->limit->servers) >= process_limit(w) &&
 	    (heap_is_empty(&w->c->spare) ||
 		(place_in_process(pool) > w->now &&
 		    (wake_us != UINT64_MAX || is_behind_in_process(w, pool))));
-	if (is_process_full && heap_has(&pool->room_nodes[ROOM_PROCESS]))
+	if (is_process_full && heap_has(&pool->part.rooms[ROOM_PROCESS]))
 		return true;
-	if ((is_db_full && heap_has(&pool->room_nodes[ROOM_DATABASE])) ||
-	    (is_user_full && heap_has(&pool->room_nodes[ROOM_USER])))
+	if ((is_db_full && heap_has(&pool->part.rooms[ROOM_DATABASE])) ||
+	    (is_user_full && heap_has(&pool->part.rooms[ROOM_USER])))
 		return true;
 	if (pool->seats[SEAT_LOGIN].count > slow_beside(w, pool) ||
 	    leaves_room(w, pool))
@@ -751,7 +755,7 @@ static bool has_reason_to_wait(struct world *w, const struct pool *pool)
 			return true;
 		bool is_for_replica =
 		    first->kind == ASK_REPLICATION ||
-		    (pool->seekers.count <= pool->seats[SEAT_TESTED].count &&
+		    (pool->part.seekers.count <= pool->seats[SEAT_TESTED].count &&
 			list_is_empty(&pool->newcomers));
 		if (is_for_replica)
 			return list_is_empty(&pool->seats[SEAT_IDLE]) &&
@@ -772,19 +776,19 @@ static void check_service(struct world *w, const struct pool *pool)
 		CHECK(!seat->is_dirty);
 	list_for (seat, &pool->seats[SEAT_USED], node)
 		CHECK(!seat->is_dirty);
-	CHECK(list_is_empty(&pool->newcomers) || !pool->is_welcome_valid);
+	CHECK(list_is_empty(&pool->newcomers) || !pool_has_welcome(pool));
 	CHECK(list_is_empty(&pool->waiting) || !w->c->refuse_waiting);
 	if (pool_is_paused(pool)) {
 		CHECK(w->c->suspended || list_is_empty(&pool->seats[SEAT_IDLE]));
 		return;
 	}
 	size_t tested = pool->seats[SEAT_TESTED].count;
-	if (!list_is_empty(&pool->seekers)) {
+	if (!list_is_empty(&pool->part.seekers)) {
 		CHECK(list_is_empty(&pool->seats[SEAT_IDLE]));
 		CHECK(list_is_empty(&pool->seats[SEAT_USED]) ||
-		      tested >= pool->seekers.count);
+		      tested >= pool->part.seekers.count);
 	}
-	if (pool->seekers.count > tested || !list_is_empty(&pool->newcomers) ||
+	if (pool->part.seekers.count > tested || !list_is_empty(&pool->newcomers) ||
 	    !list_is_empty(&pool->replicas))
 		CHECK(has_reason_to_wait(w, pool));
 }
@@ -906,7 +910,7 @@ static void client_asks(struct world *w)
 	CHECK(v.kind != VERDICT_WAIT || client->ask.state == ASK_WAITING);
 	CHECK(!v.is_full || (max > 0 && pool->waiting.count >= max));
 	CHECK(v.kind != VERDICT_WAIT || !max || pool->waiting.count <= max ||
-	      (client->ask.kind == ASK_WELCOME && pool->is_welcome_valid));
+	      (client->ask.kind == ASK_WELCOME && pool_has_welcome(pool)));
 	w->full += v.is_full;
 	carry(w, pool, &v);
 }

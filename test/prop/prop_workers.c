@@ -1,30 +1,33 @@
 /* links: pool wire auth net conf base */
 /*
  * The pools of several workers in one thread: random clients, servers and cancel
- * requests, letters between the workers that arrive in any order but that of each pair,
- * and administrators whose commands reach one worker after the other: PAUSE, RESUME,
- * RECONNECT, KILL, DISABLE, ENABLE, and RELOAD with other limits, databases and
- * servers.  At times one thread stands still, or a view is read, for which no server
- * may be opened or go elsewhere.  No server is opened beyond a limit that its worker
- * knows, no limit that stays is exceeded over all, what workers tell each other of
- * their servers is true, and no server is lent twice, to a pool that is paused or
- * killed, or after a RECONNECT that was meant for it.  From time to time, and at the
- * end, no new events happen until everything is delivered: then no client waits for a
- * server that rests at another worker, or while there is room for another one, and
- * servers beyond a smaller limit are closed.  In some runs all clients ask again as
- * soon as they were served, and none of them waits for long.  At the end nobody waits,
- * and nothing is on its way.
+ * requests, messages between the workers that arrive in any order but that of each
+ * pair, and administrators whose commands reach one worker after the other: PAUSE,
+ * RESUME, RECONNECT, KILL, DISABLE, ENABLE, and RELOAD with other limits, databases and
+ * servers.  Wherever a worker takes the lock, and before each message, others may act
+ * first.  At times one thread stands still, between two events or before a lock, or a
+ * view is read, for which no server may be opened or go elsewhere.
+ *
+ * No limit is exceeded at any moment, what is counted is true, and no server is lent
+ * twice, to a pool that is paused or killed, or after a RECONNECT that was meant for
+ * it; nor to a client while one of another worker has waited longer than the constant
+ * says.  From time to time, and at the end, no new events happen until everything is
+ * delivered: then no client waits for a server that rests at any worker that answers,
+ * or while there is room for another one, and servers beyond a smaller limit are
+ * closed.  In some runs all clients ask again as soon as they were served, and none of
+ * them waits for long.  At the end nobody waits, and nothing is on its way.
  */
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/map.h"
 #include "base/mem.h"
 #include "pool/catalog.h"
+#include "pool/notes.h"
 #include "pool/pool.h"
 #include "pool/pool_effective.h"
-#include "pool/wishes.h"
 #include "prop.h"
 
 enum {
@@ -36,18 +39,16 @@ enum {
 	SERVERS = 48,
 	KICKS = 64,
 	SECOND = 1000000,
-	/* A client that waits is shown to other sites after so long at the latest, and
-	 * as waiting longer than it does by less than this. */
-	SHOWN_US = 2000,
-	STALE_US = 1000,
+	/* A server goes to another worker whose client has waited longer by so much. */
+	PREFERENCE_US = 2000,
 	/* Longer than any wait for an answer, and than room is left to others, several
 	 * times. */
 	CALM_US = 1000000,
 	/* The same while one worker stands still: to it, room is left in vain, for one
 	 * connection after the other. */
 	CALM_LONG_US = 3 * CALM_US,
-	/* A worker that leaves letters unopened for so long is known not to answer. */
-	DEAF_US = 50000,
+	/* How deep events happen before the lock of another one. */
+	DEPTH = 3,
 	/* All ask again as soon as they were served: for so long, and so long a client
 	 * waits at most, and under the limit of the process. */
 	RUSH_US = 12 * SECOND,
@@ -110,15 +111,15 @@ struct server {
 	bool is_handed;      /* it has left its pool but is not on its way yet */
 	bool is_closing;     /* it is about to be closed and no longer counts */
 	unsigned to;         /* when handed: where it goes */
-	struct seat was;     /* its state when it was sent */
-	bool has_welcome;
+	struct central_pool *whole; /* when sent: one reference */
+	struct seat was;            /* its state when it was sent */
 	/* Number of orders that its worker had carried out when the server was opened,
 	 * or handed over. */
 	unsigned born_round, handed_round;
 };
 
 /* LETTER_ORDER is a command of an administrator. */
-enum letter_kind { LETTER_WISH, LETTER_SERVER, LETTER_WELCOME, LETTER_ORDER };
+enum mail_kind { LETTER_NOTE, LETTER_SERVER, LETTER_ORDER };
 
 enum order_kind {
 	ORDER_PAUSE,
@@ -137,15 +138,13 @@ struct order {
 	unsigned snapshot; /* for RELOAD */
 };
 
-struct letter {
+struct mail {
 	struct node node;
-	enum letter_kind kind;
-	struct wish wish;
+	enum mail_kind kind;
+	struct central_note *note;
 	struct server *server;
-	unsigned from, pool; /* number of the pool that it is about */
-	bool has_welcome;
 	struct order order;
-	unsigned round; /* of the sender; ORDER: its number */
+	unsigned round; /* of an ORDER: its number */
 	uint64_t posted_us;
 };
 
@@ -153,6 +152,7 @@ struct part {
 	struct mem mem;
 	struct catalog *c;
 	bool is_still; /* its thread stands still */
+	bool is_busy;  /* it acts, and has been stopped before the lock */
 	struct pool *kicked[KICKS];
 	size_t kick_count;
 	const struct limits *limits; /* the limits in force */
@@ -175,16 +175,20 @@ static struct world {
 	bool has_administrator;
 	bool has_check; /* servers are checked before each use */
 	struct config *const *configs;
-	struct tallies *tallies;
+	struct central *central;
+	bool is_locked;
+	unsigned depth;      /* how many events happen within each other */
+	bool is_interrupted; /* others have acted within this event */
+	bool is_calm;        /* no new events happen */
 	struct part part[PARTS];
-	/* struct letter by .node, from and to; those of administrators come last */
+	/* struct mail by .node, from and to; those of administrators come last */
 	struct list ways[PARTS + 1][PARTS];
 	struct client clients[CLIENTS];
 	struct server servers[SERVERS];
 	struct counts {
 		unsigned grants, dials, hands, closed_for_others, losses, calms;
 		unsigned reserves, refills, parks, cancels, outdated, killed, surplus;
-		unsigned checks, stops, freezes, replicas;
+		unsigned checks, stops, freezes, replicas, interruptions;
 	} counts;
 	uint64_t rush_us;    /* when it began */
 	uint64_t longest_us; /* that somebody waited in it */
@@ -248,29 +252,88 @@ static struct server *server_of(struct seat *seat)
 	return container_of(seat, struct server, seat);
 }
 
-/* ---- letters ---- */
+/* ---- threads ---- */
 
-static struct letter *post(unsigned from, unsigned to, enum letter_kind kind)
+/* False: the thread stands still. */
+static bool may_enter(struct part *part)
 {
-	struct letter *letter = calloc(1, sizeof(*letter));
-
-	CHECK(from != to && to < w.parts);
-	letter->kind = kind;
-	letter->from = from;
-	letter->round = from < PARTS ? w.part[from].round : w.orders;
-	letter->posted_us = w.now;
-	list_push_back(&w.ways[from][to], &letter->node);
-	return letter;
+	if (part->is_still || part->is_busy)
+		return false;
+	part->is_busy = true;
+	if (w.depth++ == 0)
+		w.is_interrupted = false;
+	return true;
 }
 
-static bool is_deaf(void *ctx, unsigned part)
+static void leave(struct part *part)
+{
+	CHECK(part->is_busy && !w.is_locked);
+	part->is_busy = false;
+	w.depth--;
+}
+
+static void check_exceeded(void);
+static void happen(void);
+static void go_on(void);
+
+/* The lock is about to be taken: others act first, at times for long. */
+static void let_others_act(void)
+{
+	int count = 1 + (int)any(any(200) ? 3 : 100);
+
+	w.is_interrupted = true;
+	w.counts.interruptions++;
+	for (int i = 0; i < count; i++) {
+		if (w.is_calm)
+			go_on();
+		else
+			happen();
+	}
+	check_exceeded();
+}
+
+/* These take the place of libc's, because all workers are in one thread. */
+int pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+	(void)mutex;
+	CHECK(!w.is_locked);
+	if (w.depth > 0 && w.depth <= DEPTH && any(8) == 0)
+		let_others_act();
+	w.is_locked = true;
+	return 0;
+}
+
+int pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+	(void)mutex;
+	CHECK(w.is_locked);
+	w.is_locked = false;
+	return 0;
+}
+
+/* ---- messages ---- */
+
+static struct mail *post(unsigned from, unsigned to, enum mail_kind kind)
+{
+	struct mail *mail = calloc(1, sizeof(*mail));
+
+	CHECK(from != to && to < w.parts && !w.is_locked);
+	mail->kind = kind;
+	mail->round = w.orders;
+	mail->posted_us = w.now;
+	list_push_back(&w.ways[from][to], &mail->node);
+	return mail;
+}
+
+/* It leaves its messages unopened, or stands still. */
+static bool is_unresponsive(void *ctx, unsigned part)
 {
 	(void)ctx;
 	for (unsigned i = 0; i <= PARTS; i++) {
 		struct node *first = list_first(&w.ways[i][part]);
-		if (first &&
-		    container_of(first, struct letter, node)->posted_us + DEAF_US <=
-			w.now)
+		if (first && container_of(first, struct mail, node)->posted_us +
+				     CENTRAL_PATIENCE_US <=
+				 w.now)
 			return true;
 	}
 	return false;
@@ -294,37 +357,9 @@ static void on_kill(void *ctx, struct pool *pool, const char *reason)
 	w.counts.killed++;
 }
 
-static const char *known_name(const char *const *names, const char *name)
+static void on_note(void *ctx, struct central_note *note)
 {
-	while (name && strcmp(*names, name) != 0)
-		names++;
-	return name ? *names : NULL;
-}
-
-static void on_wish(void *ctx, unsigned site, const struct wish *wish)
-{
-	struct letter *letter = post(number_of_part(ctx), site, LETTER_WISH);
-
-	letter->wish = *wish;
-	letter->wish.database = known_name(database_names, wish->database);
-	letter->wish.user = known_name(user_names, wish->user);
-}
-
-static void send_welcome(const struct pool *pool, unsigned from, unsigned to)
-{
-	struct letter *letter = post(from, to, LETTER_WELCOME);
-
-	letter->pool = number_of(pool);
-	letter->has_welcome = pool->is_welcome_valid;
-}
-
-static void on_welcomed(void *ctx, struct pool *pool)
-{
-	unsigned from = number_of_part(ctx);
-
-	for (unsigned i = 0; i < w.parts; i++)
-		if (i != from && pool->tally->slots[i].wants_welcome)
-			send_welcome(pool, from, i);
+	post(number_of_part(ctx), note->worker, LETTER_NOTE)->note = note;
 }
 
 static void on_freed(void *ctx, struct pool *pool)
@@ -340,11 +375,8 @@ static void on_freed(void *ctx, struct pool *pool)
 	pool->desk = NULL;
 }
 
-static const struct catalog_events events = {.kick = on_kick,
-    .kill = on_kill,
-    .wish = on_wish,
-    .welcomed = on_welcomed,
-    .freed = on_freed};
+static const struct catalog_events events = {
+    .kick = on_kick, .kill = on_kill, .freed = on_freed};
 
 /* ---- checks ---- */
 
@@ -375,83 +407,115 @@ static struct sums count_servers(void)
 	return sums;
 }
 
-static void check_sum(
-    enum tally_kind kind, const char *database, const char *user, int truth, int limit)
+static bool is_within(int count, int limit)
 {
-	struct tally *tally = tally_hold(w.tallies, kind, database, user);
-	const struct tally_view view = {.tallies = w.tallies, .site_count = w.parts};
+	return limit <= 0 || count <= limit;
+}
 
-	CHECK(tally_servers(&view, tally) == truth);
-	/* administrators change limits, and cancel requests need no room */
-	CHECK(w.has_administrator || limit <= 0 || truth <= limit + w.cancels);
-	tally_release(w.tallies, &tally);
+/* Administrators change limits, and cancel requests need no room. */
+static void check_sum(int count, int truth, int limit)
+{
+	CHECK(count == truth);
+	CHECK(w.has_administrator || is_within(truth, limit ? limit + w.cancels : 0));
+}
+
+static void check_whole(const struct pool *pool, const struct sums *sums)
+{
+	const struct limits *l = w.part[0].limits;
+	const struct central_pool *whole = pool->part.whole;
+	unsigned number = number_of(pool), db = number / USERS, user = number % USERS;
+	struct central_limit *const *limits = whole->limits;
+
+	check_sum(whole->servers, sums->pools[number], l->sizes[db]);
+	check_sum(limits[ROOM_DATABASE]->servers, sums->dbs[db], l->dbs[db]);
+	check_sum(limits[ROOM_USER]->servers, sums->users[user], l->users[user]);
+	check_sum(limits[ROOM_PROCESS]->servers, sums->process, l->process);
+}
+
+/* Within an event, when a server is just being opened or closed. */
+static void check_exceeded(void)
+{
+	const struct limits *l = w.part[0].limits;
+	const struct pool *pool;
+
+	if (w.has_administrator)
+		return;
+	list_for (pool, &w.part[0].c->pool_list, node) {
+		unsigned number = number_of(pool);
+		if (!pool->part.whole) /* it is just being made */
+			continue;
+		struct central_limit *const *limits = pool->part.whole->limits;
+		CHECK(is_within(limits[ROOM_PROCESS]->servers, l->process));
+		CHECK(w.cancels || is_within(limits[ROOM_DATABASE]->servers,
+				       l->dbs[number / USERS]));
+		CHECK(w.cancels ||
+		      is_within(limits[ROOM_USER]->servers, l->users[number % USERS]));
+	}
+}
+
+/* Compares what others see of the part of one worker with the facts. */
+static void check_part(const struct part *part, const struct pool *pool)
+{
+	const struct central_part *p = &pool->part;
+	const struct central_part *listed = p->whole->places[number_of_part(part)].part;
+
+	CHECK(pool->is_killed ? listed != p : listed == p);
+	CHECK(p->connected == (int)pool_connected_count(pool));
+	CHECK(p->resting ==
+	      (int)(pool->seats[SEAT_IDLE].count + pool->seats[SEAT_USED].count));
+	CHECK(p->clients == (int)(pool->clients.count + pool->waiting.count));
+	CHECK(p->wants_welcome == !list_is_empty(&pool->newcomers));
+	CHECK(pool->is_killed || pool->is_kicked || list_is_empty(&pool->waiting) ||
+	      p->is_closed == pool_is_paused(pool));
+	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++)
+		CHECK(heap_has(&p->rooms[kind]) == (p->wanted >> kind & 1));
+}
+
+/* Those who wait and the servers that are connected or on their way, of a name. */
+static void check_totals(const struct central_pool *whole, unsigned number)
+{
+	int waiting = 0, queued = 0, connected = 0, arriving = 0, on_the_way = 0;
+
+	for (unsigned i = 0; i < w.parts; i++) {
+		const struct pool *pool;
+		arriving += whole->places[i].arriving;
+		list_for (pool, &w.part[i].c->pool_list, node) {
+			if (pool->part.whole != whole)
+				continue;
+			connected += pool->part.connected;
+			if (pool->is_killed)
+				continue;
+			waiting += (int)pool->part.seekers.count;
+			queued += (int)pool->waiting.count;
+		}
+	}
+	for (int i = 0; i < SERVERS; i++)
+		on_the_way += w.servers[i].is_used && w.servers[i].pool == number &&
+			      (w.servers[i].is_handed || w.servers[i].whole);
+	CHECK(whole->waiting == waiting && whole->queued == queued);
+	CHECK(arriving == on_the_way && whole->connected == connected + on_the_way);
 }
 
 static void check_limits(void)
 {
-	const struct limits *l = w.part[0].limits;
-	struct sums sums = count_servers();
+	const struct sums sums = count_servers();
 
-	for (unsigned i = 0; i < POOLS; i++)
-		check_sum(TALLY_POOL, database_of(i), user_of(i), sums.pools[i],
-		    l->sizes[i / USERS]);
-	for (unsigned i = 0; i < DATABASES; i++)
-		check_sum(
-		    TALLY_DATABASE, database_names[i], NULL, sums.dbs[i], l->dbs[i]);
-	for (unsigned i = 0; i < USERS; i++)
-		check_sum(TALLY_USER, NULL, user_names[i], sums.users[i], l->users[i]);
-	check_sum(TALLY_PROCESS, NULL, NULL, sums.process, l->process);
-}
-
-/* What others see of the first client that waits: nothing if its site has servers and
- * shows it in time, and otherwise since when it waits, not much more. */
-static bool is_shown(
-    const struct tally_slot *slot, const struct pool *pool, const struct ask *first)
-{
-	uint64_t shown_us = slot->waiting_us;
-
-	if (!first)
-		return shown_us == 0;
-	if (shown_us == 0)
-		return pool_server_count(pool) > 0 && pool->desk &&
-		       pool->desk->wake_us <= first->queued_us + SHOWN_US;
-	return shown_us <= first->queued_us && first->queued_us - shown_us < STALE_US;
-}
-
-/* Compares a slot of a tally with the facts.  Several pools can have the same name, of
- * which all but one are killed. */
-static void check_slot(const struct part *part, const struct tally *tally)
-{
-	const struct tally_slot *slot = &tally->slots[number_of_part(part)];
-	size_t resting = 0, connected = 0;
-	const struct pool *pool, *living = NULL;
-
-	list_for (pool, &part->c->pool_list, node) {
-		if (pool->tally != tally)
-			continue;
-		resting += pool->seats[SEAT_IDLE].count + pool->seats[SEAT_USED].count;
-		connected += pool_connected_count(pool);
-		CHECK(pool->is_killed || !living);
-		if (!pool->is_killed)
-			living = pool;
-	}
-	/* the slot changes when the pool is asked after a PAUSE or RESUME */
-	bool is_told = living && !pool_is_paused(living);
-	struct node *first = is_told ? list_first(&living->seekers) : NULL;
-	CHECK(slot->resting == (int)resting && slot->connected == (int)connected);
-	CHECK((living && living->is_kicked) ||
-	      is_shown(slot, living,
-		  first ? container_of(first, struct ask, kind_node) : NULL));
-	CHECK(slot->has_welcome == (living && living->is_welcome_valid));
-	CHECK(slot->wants_welcome == (living && !list_is_empty(&living->newcomers)));
-}
-
-static void check_slots(void)
-{
 	for (unsigned i = 0; i < w.parts; i++) {
 		const struct pool *pool;
 		list_for (pool, &w.part[i].c->pool_list, node)
-			check_slot(&w.part[i], pool->tally);
+			check_whole(pool, &sums);
+	}
+}
+
+static void check_counts(void)
+{
+	check_limits();
+	for (unsigned i = 0; i < w.parts; i++) {
+		const struct pool *pool;
+		list_for (pool, &w.part[i].c->pool_list, node) {
+			check_part(&w.part[i], pool);
+			check_totals(pool->part.whole, number_of(pool));
+		}
 	}
 }
 
@@ -472,8 +536,7 @@ static void check_links(void)
 
 static void check_all(void)
 {
-	check_limits();
-	check_slots();
+	check_counts();
 	check_links();
 }
 
@@ -491,11 +554,6 @@ static struct server *unused_server(void)
 	return NULL;
 }
 
-static bool is_within(int count, int limit)
-{
-	return limit <= 0 || count <= limit;
-}
-
 /* The server is already counted. */
 static void check_dial(const struct pool *pool, const struct verdict *v)
 {
@@ -505,16 +563,18 @@ static void check_dial(const struct pool *pool, const struct verdict *v)
 	int count = sums.pools[number];
 
 	CHECK(!pool_is_paused(pool) && !pool->is_killed);
+	w.counts.reserves += v->is_reserve;
+	w.counts.refills += list_is_empty(&pool->waiting);
+	/* others may be about to open or close some */
+	if (w.is_interrupted)
+		return;
 	CHECK(is_within(sums.dbs[db], l->dbs[db]));
 	CHECK(is_within(sums.users[number % USERS], l->users[number % USERS]));
 	CHECK(is_within(sums.process, l->process));
 	CHECK(is_within(count, l->sizes[db] + (v->is_reserve ? l->reserves[db] : 0)));
-	w.counts.reserves += v->is_reserve;
-	if (list_is_empty(&pool->waiting)) {
-		/* one may be opened to see whether another attempt fails as well */
-		CHECK(count <= l->least[db] || pool->last_connect_failed);
-		w.counts.refills++;
-	}
+	/* one may be opened to see whether another attempt fails as well */
+	CHECK(!list_is_empty(&pool->waiting) || count <= l->least[db] ||
+	      pool->last_connect_failed);
 }
 
 static void dial(struct part *part, struct pool *pool, const struct verdict *v)
@@ -537,10 +597,37 @@ static void close_server(struct server *s)
 {
 	struct pool *pool = s->seat.pool;
 
-	w.cancels -= s->seat.state == SEAT_ACTIVE_CANCEL;
+	bool is_cancel = s->seat.state == SEAT_ACTIVE_CANCEL;
+	s->is_closing = true;
 	pool_gone(&s->seat, w.now);
+	w.cancels -= is_cancel;
 	s->is_used = s->is_handed = false;
 	pool_free_if_unused(pool);
+}
+
+/* Has this client waited so long that it comes before one that waits since then, as far
+ * as its worker knows? */
+static bool comes_before(const struct client *c, uint64_t since_us)
+{
+	const struct ask *ask = &c->ask;
+	unsigned kinds = 1u << ASK_QUERY | 1u << ASK_AUTH;
+
+	return ask->state == ASK_WAITING && kinds >> ask->kind & 1 &&
+	       ask->queued_us + PREFERENCE_US < since_us && !ask->pool->is_killed &&
+	       !ask->pool->part.is_closed && !is_unresponsive(NULL, c->part) &&
+	       !ask->pool->part.whole->places[c->part].arriving;
+}
+
+/* Before the lock of this event others may have begun to wait, or ceased to. */
+static void check_order(const struct ask *served, unsigned pool)
+{
+	uint64_t since_us = served->queued_us ? served->queued_us : w.now;
+
+	for (int i = 0; i < CLIENTS; i++) {
+		const struct client *c = &w.clients[i];
+		if (c->ask.pool && number_of(c->ask.pool) == pool)
+			CHECK(!comes_before(c, since_us));
+	}
 }
 
 static void check_grant(const struct verdict *v)
@@ -555,6 +642,9 @@ static void check_grant(const struct verdict *v)
 	CHECK(!v->seat->pool->is_killed);
 	CHECK(v->seat->is_replication || !pool_is_paused(v->seat->pool));
 	CHECK(s->born_round >= w.part[s->part].renewed[s->pool / USERS]);
+	if (!w.is_interrupted && !v->seat->is_replication &&
+	    !central_is_frozen(w.central))
+		check_order(v->ask, s->pool);
 	w.counts.grants++;
 }
 
@@ -581,7 +671,7 @@ static void carry(struct part *part, struct pool *pool, const struct verdict *v)
 		server_of(v->seat)->to = v->site;
 		break;
 	case VERDICT_ADMIT:
-		CHECK(pool->is_welcome_valid);
+		CHECK(w.is_interrupted || pool_has_welcome(pool));
 		v->ask->is_logged_in = true;
 		break;
 	case VERDICT_CHECK:
@@ -616,9 +706,10 @@ static void serve(struct part *part, struct pool *pool)
 		if (v.kind == VERDICT_NONE)
 			break;
 		carry(part, pool, &v);
-		check_limits();
+		if (!w.is_interrupted)
+			check_limits();
 	}
-	CHECK(v.wake_us > w.now);
+	CHECK(v.wake_us > w.now || w.is_interrupted);
 	pool->desk->wake_us = v.wake_us;
 }
 
@@ -626,65 +717,60 @@ static void serve_kicked(struct part *part, size_t i)
 {
 	struct pool *pool = part->kicked[i];
 
-	if (part->is_still)
+	if (!may_enter(part))
 		return;
 	memmove(&part->kicked[i], &part->kicked[i + 1],
 	    (--part->kick_count - i) * sizeof(part->kicked[0]));
 	pool->is_kicked = false;
 	serve(part, pool);
+	leave(part);
 }
 
 static void serve_woken(struct part *part)
 {
 	struct pool *pool, *after;
 
-	if (part->is_still)
+	if (!may_enter(part))
 		return;
 	list_for_safe (pool, after, &part->c->pool_list, node)
 		if (desk_of(pool)->wake_us <= w.now)
 			serve(part, pool);
+	leave(part);
 }
 
-/* ---- letters arrive ---- */
+/* ---- messages arrive ---- */
 
-static void hear(struct part *part, const struct wish *wish)
+static void hear(struct part *part, struct central_note *note)
 {
-	struct verdict v = wishes_hear(part->c, wish, w.now);
+	struct verdict v = notes_hear(part->c, note, w.now);
 
 	carry(part, v.seat ? v.seat->pool : NULL, &v);
-	/* the server itself is the answer */
-	if (v.kind == VERDICT_HAND && v.site == wish->from)
-		return;
-	if (wish->kind != WISH_SERVER && wish->kind != WISH_WELCOME)
-		return;
-	struct pool *pool = wishes_pool(part->c, wish->database, wish->user);
-	if (pool)
-		send_welcome(pool, number_of_part(part), wish->from);
+	central_note_free(note);
 }
 
-static void take_server(struct part *part, const struct letter *letter)
+static void take_server(struct part *part, struct server *s)
 {
-	struct server *s = letter->server;
 	struct pool *pool = pool_of(part, s->pool);
+	struct central_pool *whole = s->whole;
 	bool is_outdated = s->handed_round < part->round;
 	struct verdict v;
 
-	s->is_closing = !pool || any(20) == 0;
-	if (s->is_closing) {
+	if (!pool || any(20) == 0) {
 		s->is_used = false;
-		wishes_lost(
-		    part->c, database_of(s->pool), user_of(s->pool), letter->from);
+		s->whole = NULL;
+		notes_lost(part->c, whole);
+		central_pool_unref(&part->c->view, &whole);
 		w.counts.losses++;
 		return;
 	}
-	if (s->has_welcome && !is_outdated && !pool->is_welcome_valid)
-		pool_welcomed(pool);
 	/* the order could not reach it on its way */
 	s->was.is_dirty |= is_outdated;
 	w.counts.outdated += is_outdated;
 	s->part = number_of_part(part);
 	s->seat = (struct seat){.state = SEAT_NONE};
 	pool_move_in(pool, &s->seat, NULL, &s->was, NULL, 5432, w.now);
+	s->whole = NULL;
+	central_pool_unref(&part->c->view, &whole);
 	v = pool_review(&s->seat, w.now);
 	carry(part, pool, &v);
 }
@@ -718,49 +804,48 @@ static void renew(struct part *part, unsigned database, unsigned round)
 }
 
 /* db NULL: all databases. */
-static void order_at(
-    struct part *part, struct database *db, const struct letter *letter)
+static void order_at(struct part *part, struct database *db, const struct mail *mail)
 {
 	struct catalog *c = part->c;
 
-	switch (letter->order.kind) {
+	switch (mail->order.kind) {
 	case ORDER_PAUSE:
 	case ORDER_RESUME:
-		*(db ? &db->paused : &c->paused) = letter->order.kind == ORDER_PAUSE;
+		*(db ? &db->paused : &c->paused) = mail->order.kind == ORDER_PAUSE;
 		catalog_kick_all(c, db);
 		break;
 	case ORDER_RECONNECT:
 		catalog_mark_dirty(c, db);
-		renew(part, letter->order.database, letter->round);
+		renew(part, mail->order.database, mail->round);
 		break;
 	case ORDER_KILL:
 		catalog_kill(c, db, "killed");
-		renew(part, letter->order.database, letter->round);
+		renew(part, mail->order.database, mail->round);
 		break;
 	case ORDER_DISABLE:
 	case ORDER_ENABLE:
 		if (db)
-			db->disabled = letter->order.kind == ORDER_DISABLE;
+			db->disabled = mail->order.kind == ORDER_DISABLE;
 		break;
 	case ORDER_RELOAD:
-		adopt(part, letter->order.snapshot, letter->round);
+		adopt(part, mail->order.snapshot, mail->round);
 		break;
 	case ORDER_KINDS:
 		break;
 	}
 }
 
-static void carry_out(struct part *part, const struct letter *letter)
+static void carry_out(struct part *part, const struct mail *mail)
 {
-	unsigned number = letter->order.database;
+	unsigned number = mail->order.database;
 	struct database *db =
 	    number < DATABASES ? catalog_find_database(part->c, database_names[number])
 			       : NULL;
 
+	CHECK(part->round + 1 == mail->round);
+	part->round = part->c->view.order = mail->round;
 	if (db || number == DATABASES)
-		order_at(part, db, letter);
-	CHECK(part->round + 1 == letter->round);
-	part->round = letter->round;
+		order_at(part, db, mail);
 }
 
 /* The command reaches one worker after the other. */
@@ -796,83 +881,68 @@ static void administrator_leaves(void)
 		command(ORDER_RELOAD, DATABASES, 0);
 }
 
-static void open_letter(struct part *part, struct letter *letter)
+static void open_mail(struct part *part, const struct mail *mail)
 {
-	struct pool *pool;
-
-	switch (letter->kind) {
-	case LETTER_WISH:
-		hear(part, &letter->wish);
-		return;
-	case LETTER_SERVER:
-		take_server(part, letter);
+	switch (mail->kind) {
+	case LETTER_NOTE:
+		hear(part, mail->note);
 		break;
-	case LETTER_WELCOME:
-		pool = pool_of(part, letter->pool);
-		if (pool && letter->has_welcome && letter->round >= part->round &&
-		    !pool->is_welcome_valid)
-			pool_welcomed(pool);
+	case LETTER_SERVER:
+		take_server(part, mail->server);
 		break;
 	case LETTER_ORDER:
-		carry_out(part, letter);
-		return;
+		carry_out(part, mail);
+		break;
 	}
-	pool = wishes_pool(part->c, database_of(letter->pool), user_of(letter->pool));
-	if (pool)
-		wishes_answered(pool, letter->kind == LETTER_SERVER, w.now);
 }
 
 static void deliver(unsigned from, unsigned to)
 {
 	struct node *first = list_first(&w.ways[from][to]);
 
-	if (!first || w.part[to].is_still)
+	if (!first || !may_enter(&w.part[to]))
 		return;
 	list_remove(&w.ways[from][to], first);
-	struct letter *letter = container_of(first, struct letter, node);
-	open_letter(&w.part[to], letter);
-	free(letter);
+	struct mail *mail = container_of(first, struct mail, node);
+	open_mail(&w.part[to], mail);
+	free(mail);
+	leave(&w.part[to]);
 }
 
 static void send_off(struct server *s)
 {
-	struct letter *letter;
 	struct pool *pool = s->seat.pool;
 
 	CHECK(s->is_handed);
 	if (any(20) == 0) {
-		/* it cannot be described, so it is closed */
-		s->is_closing = true;
+		/* it cannot be sent, so it is closed */
 		close_server(s);
 		w.counts.losses++;
 		return;
 	}
+	s->whole = central_pool_ref(&part_of(pool)->c->view, pool->part.whole);
 	s->is_handed = false;
-	letter = post(s->part, s->to, LETTER_SERVER);
-	letter->server = s;
-	letter->pool = s->pool;
 	s->was = s->seat;
 	s->was.state = s->seat.carried_as;
 	s->was.is_carried = true;
-	s->was.carried_from = s->part;
-	s->has_welcome = pool->is_welcome_valid;
 	pool_carried(&s->seat);
 	pool_gone(&s->seat, w.now);
 	pool_free_if_unused(pool);
+	post(s->part, s->to, LETTER_SERVER)->server = s;
 	w.counts.hands++;
 }
 
 /* ---- what clients and servers do ---- */
 
-static void client_comes(struct client *c)
+static void client_comes(struct client *c, struct part *part)
 {
 	static const enum ask_kind kinds[] = {ASK_QUERY, ASK_QUERY, ASK_QUERY,
 	    ASK_QUERY, ASK_QUERY, ASK_QUERY, ASK_WELCOME, ASK_WELCOME, ASK_REPLICATION};
-	struct part *part = &w.part[any(w.parts)];
 	struct pool *pool = pool_of(part, any(POOLS));
 	struct verdict v;
 
-	if (part->is_still || !pool || pool->database->disabled)
+	/* meanwhile it may have come to another worker */
+	if (c->ask.state != ASK_OUTSIDE || !pool || pool->database->disabled)
 		return;
 	c->part = number_of_part(part);
 	c->ask = (struct ask){.is_logged_in = true};
@@ -911,29 +981,23 @@ static void client_asks(struct client *c)
 
 static void client_acts(struct client *c, bool is_patient)
 {
-	if (c->ask.state != ASK_OUTSIDE && w.part[c->part].is_still)
+	bool is_outside = c->ask.state == ASK_OUTSIDE;
+	struct part *part = &w.part[is_outside ? any(w.parts) : c->part];
+
+	if (!may_enter(part))
 		return;
-	switch (c->ask.state) {
-	case ASK_OUTSIDE:
-		client_comes(c);
-		break;
-	case ASK_RESTING:
-		if (any(2)) {
-			client_goes(c);
-			break;
-		}
+	if (is_outside)
+		client_comes(c, part);
+	else if (c->ask.state == ASK_RESTING && any(2))
+		client_goes(c);
+	else if (c->ask.state == ASK_RESTING)
 		client_asks(c);
-		break;
-	case ASK_WAITING:
-		if (!is_patient)
-			client_goes(c);
-		break;
-	case ASK_LINKED:
-		/* that of a replication client may still be connecting */
-		if (c->ask.seat->state == SEAT_ACTIVE)
-			give_back(server_of(c->ask.seat));
-		break;
-	}
+	else if (c->ask.state == ASK_WAITING && !is_patient)
+		client_goes(c);
+	/* that of a replication client may still be connecting */
+	else if (c->ask.state == ASK_LINKED && c->ask.seat->state == SEAT_ACTIVE)
+		give_back(server_of(c->ask.seat));
+	leave(part);
 }
 
 static void logs_in(struct server *s)
@@ -941,7 +1005,7 @@ static void logs_in(struct server *s)
 	struct pool *pool = s->seat.pool;
 
 	/* what the server of a replication client reports is its client's */
-	if (!pool->is_welcome_valid && !s->seat.is_replication)
+	if (!pool_has_welcome(pool) && !s->seat.is_replication)
 		pool_welcomed(pool);
 	struct verdict v = pool_logged_in(&s->seat, w.now);
 	carry(&w.part[s->part], pool, &v);
@@ -952,23 +1016,26 @@ static void logs_in(struct server *s)
 static void cancel_begins(struct server *target)
 {
 	struct pool *pool = target->seat.pool;
+	struct part *part = &w.part[target->part];
 
 	if (!target->is_used || !pool || target->is_closing || target->is_handed ||
-	    w.part[target->part].is_still || !pool_may_dial_cancel(pool))
+	    !may_enter(part))
 		return;
-	if (target->seat.state == SEAT_LOGIN && !target->seat.ask) {
+	if (pool_may_dial_cancel(pool) && target->seat.state == SEAT_LOGIN &&
+	    !target->seat.ask) {
+		w.cancels++;
+		w.counts.cancels++;
 		pool_dialing_cancel(pool, &target->seat, w.now);
-	} else if (target->seat.state == SEAT_ACTIVE) {
+	} else if (pool_may_dial_cancel(pool) && target->seat.state == SEAT_ACTIVE) {
 		struct server *s = unused_server();
 		s->part = target->part;
 		s->pool = target->pool;
+		w.cancels++;
+		w.counts.cancels++;
 		pool_dialing_cancel(pool, &s->seat, w.now);
 		target->seat.cancels_in_flight++;
-	} else {
-		return;
 	}
-	w.cancels++;
-	w.counts.cancels++;
+	leave(part);
 }
 
 static void cancel_ends(struct server *s)
@@ -1003,10 +1070,8 @@ static void login_ends(struct server *s, bool is_lucky)
 }
 
 /* Lets the server take its next step.  False: it has none, but may still die. */
-static bool has_acted(struct server *s, bool is_lucky)
+static bool has_stepped(struct server *s, bool is_lucky)
 {
-	if (!s->is_used || !s->seat.pool || w.part[s->part].is_still)
-		return false;
 	if (s->is_handed)
 		send_off(s);
 	else if (s->is_closing || s->seat.state == SEAT_ACTIVE_CANCEL)
@@ -1022,14 +1087,18 @@ static bool has_acted(struct server *s, bool is_lucky)
 	return true;
 }
 
-static void server_acts(struct server *s)
+/* is_mortal: a server with nothing else to do may die. */
+static bool has_acted(struct server *s, bool is_lucky, bool is_mortal)
 {
-	if (has_acted(s, false) || !s->is_used || !s->seat.pool ||
-	    w.part[s->part].is_still || any(40))
-		return;
-	/* the server dies */
-	s->is_closing = true;
-	close_server(s);
+	struct part *part = &w.part[s->part];
+
+	if (!s->is_used || !s->seat.pool || !may_enter(part))
+		return false;
+	bool has = has_stepped(s, is_lucky);
+	if (!has && is_mortal && any(40) == 0)
+		close_server(s);
+	leave(part);
+	return has;
 }
 
 /* Closes clients and servers of killed pools, and servers that clients of such pools
@@ -1038,18 +1107,21 @@ static bool has_buried_one(void)
 {
 	for (int i = 0; i < SERVERS; i++) {
 		struct server *s = &w.servers[i];
+		struct part *part = &w.part[s->part];
 		if (s->is_used && s->seat.pool && s->seat.pool->is_killed &&
-		    !s->is_handed && !w.part[s->part].is_still) {
-			s->is_closing = true;
+		    !s->is_handed && may_enter(part)) {
 			close_server(s);
+			leave(part);
 			return true;
 		}
 	}
 	for (int i = 0; i < CLIENTS; i++) {
 		struct client *c = &w.clients[i];
+		struct part *part = &w.part[c->part];
 		if (c->ask.pool && c->ask.pool->is_killed &&
-		    c->ask.state != ASK_LINKED && !w.part[c->part].is_still) {
+		    c->ask.state != ASK_LINKED && may_enter(part)) {
 			client_goes(c);
+			leave(part);
 			return true;
 		}
 	}
@@ -1058,7 +1130,7 @@ static bool has_buried_one(void)
 
 static void freeze(bool is_frozen)
 {
-	tallies_freeze(w.tallies, is_frozen);
+	central_freeze(w.central, is_frozen);
 	w.counts.freezes += is_frozen;
 }
 
@@ -1081,8 +1153,8 @@ static void happen(void)
 
 	if (any(150) == 0)
 		stop_one();
-	if (any(tallies_are_frozen(w.tallies) ? 10 : 200) == 0)
-		freeze(!tallies_are_frozen(w.tallies));
+	if (any(central_is_frozen(w.central) ? 10 : 200) == 0)
+		freeze(!central_is_frozen(w.central));
 
 	if (w.has_administrator && any(120) == 0)
 		administrator_acts();
@@ -1097,7 +1169,7 @@ static void happen(void)
 		break;
 	case 3:
 	case 4:
-		server_acts(&w.servers[any(SERVERS)]);
+		(void)has_acted(&w.servers[any(SERVERS)], false, true);
 		break;
 	case 5:
 	case 6:
@@ -1126,13 +1198,32 @@ static void happen(void)
 
 /* ---- calm ---- */
 
+/* While it is calm: something that is due happens. */
+static void go_on(void)
+{
+	struct part *part = &w.part[any(w.parts)];
+
+	switch (any(3)) {
+	case 0:
+		deliver(any(w.parts), any(w.parts));
+		break;
+	case 1:
+		if (part->kick_count)
+			serve_kicked(part, any((unsigned)part->kick_count));
+		break;
+	default:
+		(void)has_acted(&w.servers[any(SERVERS)], true, false);
+		break;
+	}
+}
+
 /* Delivers everything that is on its way. */
 static bool has_settled_once(void)
 {
 	bool is_still = true;
 
 	for (unsigned i = 0; i < w.parts; i++) {
-		if (w.part[i].is_still)
+		if (w.part[i].is_still || w.part[i].is_busy)
 			continue;
 		for (; w.part[i].kick_count; is_still = false)
 			serve_kicked(&w.part[i], 0);
@@ -1141,7 +1232,7 @@ static bool has_settled_once(void)
 				deliver(k, i);
 	}
 	for (int i = 0; i < SERVERS; i++)
-		if (has_acted(&w.servers[i], true))
+		if (has_acted(&w.servers[i], true, false))
 			is_still = false;
 	while (has_buried_one())
 		is_still = false;
@@ -1202,19 +1293,21 @@ static bool has_room(const struct pool *pool)
 /* No client may wait for something that is available. */
 static void check_waiting(const struct pool *pool)
 {
-	const struct tally_view *view = &pool->database->catalog->view;
-
 	if (list_is_empty(&pool->waiting) || pool_is_paused(pool))
 		return;
 	CHECK(!pool->is_killed);
 	/* clients that wait for the welcome need no server that another worker has */
-	CHECK(list_is_empty(&pool->newcomers) || !pool->is_welcome_valid);
+	CHECK(list_is_empty(&pool->newcomers) || !pool_has_welcome(pool));
 	/* a resting server does not help a replication client, but gives way to its own
 	 */
-	bool may_rest = list_is_empty(&pool->seekers) && pool->last_connect_failed;
+	bool may_rest = list_is_empty(&pool->part.seekers) && pool->last_connect_failed;
 	CHECK(may_rest || list_is_empty(&pool->seats[SEAT_IDLE]));
-	CHECK(may_rest || tally_find_resting(view, pool->tally) < 0);
-	CHECK(is_anybody_still() || tally_own(view, pool->tally)->arriving == 0);
+	for (unsigned i = 0; i < w.parts; i++) {
+		const struct central_place *place = &pool->part.whole->places[i];
+		CHECK(may_rest || !place->part || w.part[i].is_still ||
+		      !place->part->resting);
+		CHECK(is_anybody_still() || !place->arriving);
+	}
 	CHECK(pool->last_connect_failed || !has_room(pool));
 }
 
@@ -1259,6 +1352,41 @@ static void check_patience(const struct ask *ask)
 	bool is_served = ask->state != ASK_WAITING || ask->kind == ASK_REPLICATION;
 	uint64_t waited_us = is_served ? 0 : w.now - since_us;
 
+	if (waited_us > most_us) {
+		const struct pool *pool = ask->pool;
+		const struct limits *l = w.part[0].limits;
+		fprintf(stderr,
+		    "kind %d snap %d pool %u part %u wanted %x seekers %zu servers %d "
+		    "conn %d own %zu resting %d desk wake %ld yielded %ld fail %d "
+		    "kicked %d check %d\n",
+		    ask->kind, (int)(l - snapshots), number_of(pool), pool->part.worker,
+		    pool->part.wanted, pool->part.seekers.count,
+		    pool->part.whole->servers, pool->part.whole->connected,
+		    pool_server_count(pool), pool->part.resting,
+		    (long)(pool->desk->wake_us - w.now),
+		    pool->yielded_us ? (long)(w.now - pool->yielded_us) : 0,
+		    pool->last_connect_failed, pool->is_kicked, w.has_check);
+		for (unsigned i = 0; i < w.parts; i++) {
+			const struct central_place *pl = &pool->part.whole->places[i];
+			if (pl->part)
+				fprintf(stderr,
+				    " part %u seekers %zu arriving %d resting %d conn "
+				    "%d closed %d\n",
+				    i, pl->part->seekers.count, pl->arriving,
+				    pl->part->resting, pl->part->connected,
+				    pl->part->is_closed);
+		}
+		for (int k = 0; k < ROOM_COUNT; k++) {
+			const struct central_limit *li = pool->part.whole->limits[k];
+			const struct heap_node *h = heap_first(&li->starving);
+			fprintf(stderr,
+			    " limit %d servers %d most %d first %ld own %ld\n", k,
+			    li->servers, li->most, h ? (long)(w.now - h->key) : -1,
+			    pool->part.wanted >> k & 1
+				? (long)(w.now - pool->part.rooms[k].key)
+				: -1);
+		}
+	}
 	CHECK(waited_us <= most_us);
 	if (waited_us > w.longest_us)
 		w.longest_us = waited_us;
@@ -1276,11 +1404,9 @@ static void everybody_is_busy(void)
 		for (int i = 0; i < CLIENTS; i++) {
 			struct client *c = &w.clients[i];
 			check_patience(&c->ask);
-			if (c->ask.state == ASK_OUTSIDE) {
-				client_comes(c);
-			} else if (c->ask.state == ASK_LINKED && any(20) == 0) {
-				give_back(server_of(c->ask.seat));
-			}
+			if (c->ask.state == ASK_OUTSIDE ||
+			    (c->ask.state == ASK_LINKED && any(20) == 0))
+				client_acts(c, true);
 			if (c->ask.state == ASK_RESTING)
 				client_asks(c);
 		}
@@ -1345,8 +1471,8 @@ static void begin(uint64_t seed, struct config *const *configs)
 	w.has_administrator = seed % 4 > 1;
 	w.has_check = any(3) == 0;
 	w.configs = configs += w.has_check ? SNAPSHOTS : 0;
-	w.tallies = tallies_new(w.parts);
-	tallies_on_deaf(w.tallies, is_deaf, NULL);
+	w.central = central_new(w.parts);
+	central_on_unresponsive(w.central, is_unresponsive, NULL);
 	for (unsigned i = 0; i <= PARTS; i++)
 		for (unsigned k = 0; k < PARTS; k++)
 			list_init(&w.ways[i][k]);
@@ -1357,7 +1483,9 @@ static void begin(uint64_t seed, struct config *const *configs)
 		part->c->events = &events;
 		part->c->events_ctx = part;
 		part->limits = &snapshots[first];
-		catalog_share(part->c, w.tallies, i, w.parts);
+		catalog_share(part->c, w.central, i);
+		part->c->view.post = on_note;
+		part->c->view.post_ctx = part;
 		catalog_adopt(part->c, configs[first], NULL, NULL, NULL);
 	}
 }
@@ -1370,7 +1498,6 @@ static void end(void)
 			continue;
 		/* it must be in a pool, not lost */
 		CHECK(s->seat.pool && !s->is_handed);
-		s->is_closing = true;
 		close_server(s);
 	}
 	for (int i = 0; i < CLIENTS; i++)
@@ -1385,7 +1512,8 @@ static void end(void)
 		catalog_free(&w.part[i].c);
 		CHECK(list_is_empty(&w.part[i].mem.slabs));
 	}
-	tallies_free(&w.tallies);
+	CHECK(map_count(w.central->by_name) == 0);
+	central_free(&w.central);
 }
 
 static void run(void)
@@ -1395,11 +1523,14 @@ static void run(void)
 		check_all();
 		if (any(100) == 0) {
 			freeze(false);
+			w.is_calm = true;
 			pass(is_anybody_still() ? CALM_LONG_US : CALM_US);
 			check_calm();
+			w.is_calm = false;
 		}
 	}
 	freeze(false);
+	w.is_calm = true;
 	for (unsigned i = 0; i < w.parts; i++)
 		w.part[i].is_still = false;
 	administrator_leaves();
@@ -1453,10 +1584,11 @@ int main(int argc, char **argv)
 	    "%u grants, %u dials, %u of the reserve, %u for min_pool_size, %u handed "
 	    "over, %u closed for others, %u lost on the way, %u outdated on the way, "
 	    "%u too many, %u cancels, %u parked, %u pools killed, %u checks, %u "
-	    "threads stopped, %u views read, %u for replication, %u times calm\n",
+	    "threads stopped, %u views read, %u for replication, %u interruptions, %u "
+	    "times calm\n",
 	    c.grants, c.dials, c.reserves, c.refills, c.hands, c.closed_for_others,
 	    c.losses, c.outdated, c.surplus, c.cancels, c.parks, c.killed, c.checks,
-	    c.stops, c.freezes, c.replicas, c.calms);
+	    c.stops, c.freezes, c.replicas, c.interruptions, c.calms);
 	printf("longest wait while all are busy: %" PRIu64 " ms\n", longest_us / 1000);
 	for (int i = 0; i < 2 * SNAPSHOTS; i++)
 		config_unref(&configs[i]);

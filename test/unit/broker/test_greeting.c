@@ -16,21 +16,34 @@ enum { SITES = 3 };
 
 /* Sites with a greeting each. */
 struct hall {
-	struct tallies *tallies;
-	struct tally *tally;
+	struct central *central;
+	struct central_view views[SITES];
+	struct central_pool *pool;
 	struct vars_schema *schemas[SITES];
 	struct greeting greetings[SITES];
-	unsigned orders[SITES];
 };
 
-static void hall_open(struct hall *h)
+static void hall_open_with(struct hall *h, unsigned workers)
 {
-	*h = (struct hall){.tallies = tallies_new(SITES)};
-	h->tally = tally_hold(h->tallies, TALLY_POOL, "d", "u");
+	struct central_limit *limits[ROOM_COUNT];
+
+	*h = (struct hall){.central = central_new(workers)};
+	for (unsigned i = 0; i < SITES; i++)
+		h->views[i] = (struct central_view){.central = h->central, .worker = i};
+	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++)
+		limits[kind] = central_limit_hold(&h->views[0], kind, "x");
+	h->pool = central_pool_hold(&h->views[0], "d", "u", limits);
+	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++)
+		central_limit_release(&h->views[0], &limits[kind]);
 	for (size_t i = 0; i < SITES; i++) {
 		h->schemas[i] = vars_schema_new("");
 		greeting_init(&h->greetings[i], h->schemas[i]);
 	}
+}
+
+static void hall_open(struct hall *h)
+{
+	hall_open_with(h, SITES);
 }
 
 static void hall_close(struct hall *h)
@@ -39,19 +52,20 @@ static void hall_close(struct hall *h)
 		greeting_done(&h->greetings[i]);
 		vars_schema_free(&h->schemas[i]);
 	}
-	tally_release(h->tallies, &h->tally);
-	tallies_free(&h->tallies);
+	central_pool_release(&h->views[0], &h->pool);
+	central_free(&h->central);
 }
 
-static struct greeting_place place_of(const struct hall *h, size_t site)
+static struct greeting_place place_of(struct hall *h, size_t site)
 {
-	return (struct greeting_place){h->tallies, h->tally, h->orders[site]};
+	return (struct greeting_place){&h->views[site], h->pool};
 }
 
-static void begin(struct hall *h, size_t site)
+/* The site carries out an order that forgets what was known before. */
+static void forget(struct hall *h, size_t site)
 {
-	const struct greeting_place place = place_of(h, site);
-	greeting_begin(&h->greetings[site], &place);
+	h->views[site].order++;
+	central_forget_welcome(&h->views[site], h->pool);
 }
 
 /* A server has logged in with these values; the site may have had none. */
@@ -102,8 +116,6 @@ static void change_at_one_site_reaches_all(void **state)
 
 	hall_open(&h);
 	log_in(&h, 0, "UTC", "version 15");
-	for (size_t i = 1; i < SITES; i++)
-		begin(&h, i);
 	set(&h, 1, VAR_TIMEZONE, "Asia/Tokyo");
 	for (size_t i = 0; i < SITES; i++) {
 		assert_string_equal(value(&h, i, VAR_TIMEZONE), "Asia/Tokyo");
@@ -146,16 +158,19 @@ static void what_was_forgotten_does_not_come_back(void **state)
 	hall_open(&h);
 	log_in(&h, 0, "UTC", "");
 	log_in(&h, 1, "UTC", "");
-	h.orders[0] = 1;
-	begin(&h, 0);
-	log_in(&h, 0, "Asia/Tokyo", "");
+	forget(&h, 0);
+	assert_int_equal(central_welcome(h.pool), 0);
+	/* what the others say is as old as what was forgotten */
 	set(&h, 1, VAR_DATESTYLE, "German");
+	assert_int_equal(central_welcome(h.pool), 0);
+	log_in(&h, 0, "Asia/Tokyo", "");
 	assert_string_equal(value(&h, 0, VAR_TIMEZONE), "Asia/Tokyo");
 	assert_string_equal(value(&h, 0, VAR_DATESTYLE), "ISO, MDY");
-	/* another order, which forgets nothing: what was written before it counts */
+	/* they follow: what was written after the order counts */
 	set(&h, 0, VAR_DATESTYLE, "SQL");
-	h.orders[0] = h.orders[1] = 2;
+	forget(&h, 1);
 	assert_string_equal(value(&h, 1, VAR_DATESTYLE), "SQL");
+	assert_string_equal(value(&h, 1, VAR_TIMEZONE), "Asia/Tokyo");
 	hall_close(&h);
 }
 
@@ -166,33 +181,29 @@ static void logins_like_the_last_change_nothing(void **state)
 
 	hall_open(&h);
 	log_in(&h, 0, "UTC", "");
-	unsigned number = tally_text_number(h.tally);
+	unsigned number = central_welcome(h.pool);
 	log_in(&h, 0, "UTC", "");
 	log_in(&h, 1, "UTC", "");
-	assert_int_equal(tally_text_number(h.tally), number);
+	assert_int_equal(central_welcome(h.pool), number);
 	log_in(&h, 1, "Asia/Tokyo", "");
-	assert_int_not_equal(tally_text_number(h.tally), number);
+	assert_int_not_equal(central_welcome(h.pool), number);
 	hall_close(&h);
 }
 
-/* With one worker there is no place. */
-static void one_site_shares_nothing(void **state)
+/* With one worker nobody reads a text, so none is kept. */
+static void one_site_keeps_no_text(void **state)
 {
 	(void)state;
-	const struct greeting_place nowhere = {0};
 	struct hall h;
 
-	hall_open(&h);
-	struct vars vars;
-	vars_init(&vars, h.schemas[0]);
-	assert_int_equal(vars_set(&vars, VAR_TIMEZONE, "UTC"), 0);
-	assert_int_equal(
-	    greeting_set(&h.greetings[0], &nowhere, &vars, VAR_TIMEZONE), 0);
-	vars_done(&vars);
-	greeting_follow(&h.greetings[0], &nowhere);
-	assert_string_equal(
-	    vars_get(&h.greetings[0].welcome.vars, VAR_TIMEZONE), "UTC");
-	assert_int_equal(tally_text_number(h.tally), 0);
+	hall_open_with(&h, 1);
+	log_in(&h, 0, "UTC", "version 15");
+	set(&h, 0, VAR_DATESTYLE, "German");
+	assert_int_not_equal(central_welcome(h.pool), 0);
+	assert_int_equal(h.pool->welcome.text.len, 0);
+	assert_string_equal(value(&h, 0, VAR_TIMEZONE), "UTC");
+	assert_string_equal(value(&h, 0, VAR_DATESTYLE), "German");
+	assert_string_equal(untracked(&h, 0), "version 15");
 	hall_close(&h);
 }
 
@@ -203,7 +214,7 @@ int main(void)
 	    cmocka_unit_test(no_change_is_lost),
 	    cmocka_unit_test(what_was_forgotten_does_not_come_back),
 	    cmocka_unit_test(logins_like_the_last_change_nothing),
-	    cmocka_unit_test(one_site_shares_nothing),
+	    cmocka_unit_test(one_site_keeps_no_text),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,8 +26,6 @@ enum { PATIENCE_S = 60 };
 static const struct crew_ops ops = {
     .admit = listen_admit_passage,
     .hand = lend_hand,
-    .wish = lend_wish,
-    .welcomed = lend_welcome,
 };
 
 struct scene {
@@ -268,12 +266,6 @@ static void who_has_closed_is_forgotten(void **state)
 }
 
 /* At every moment the sum over the sites is right. */
-static int counted(const struct tally *tally)
-{
-	return atomic_load(&tally->slots[0].clients) +
-	       atomic_load(&tally->slots[1].clients);
-}
-
 static void limits_count_each_client_once(void **state)
 {
 	(void)state;
@@ -282,22 +274,22 @@ static void limits_count_each_client_once(void **state)
 
 	scene_open(&s, "max_db_client_connections = 1\n");
 	const struct pool *pool = stage_pool(s.here);
-	assert_int_equal(counted(pool->database->tally), 1);
+	assert_int_equal(pool->database->limit->clients, 1);
 	assert_int_equal(relocate_choose_idle(&s.here->site, 10), 1);
 	assert_int_equal(send_chosen(&s, &gone), 0);
-	assert_int_equal(counted(pool->database->tally), 1);
-	assert_int_equal(counted(pool->user->tally), 1);
+	assert_int_equal(pool->database->limit->clients, 1);
+	assert_int_equal(pool->user->limit->clients, 1);
 	assert_int_equal(pool->database->client_count, 0);
 	relocate_post(&gone);
 	turn(&s);
-	assert_int_equal(counted(pool->database->tally), 1);
-	assert_int_equal(counted(pool->user->tally), 1);
+	assert_int_equal(pool->database->limit->clients, 1);
+	assert_int_equal(pool->user->limit->clients, 1);
 	assert_int_equal(stage_pool(s.there)->database->client_count, 1);
 	assert_int_equal(stage_pool(s.there)->user->client_count, 1);
 	peer_close(s.client);
 	turn(&s);
-	assert_int_equal(counted(pool->database->tally), 0);
-	assert_int_equal(counted(pool->user->tally), 0);
+	assert_int_equal(pool->database->limit->clients, 0);
+	assert_int_equal(pool->user->limit->clients, 0);
 	scene_close(&s);
 }
 

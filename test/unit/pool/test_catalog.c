@@ -150,18 +150,18 @@ static void changed_entries(void **state)
 	    NULL);
 	assert_string_equal(w.notes, "");
 	assert_non_null(catalog_find_database(w.c, "n"));
-	assert_true(seats[0].is_dirty && !a->is_welcome_valid);
+	assert_true(seats[0].is_dirty && !pool_has_welcome(a));
 	assert_false(seats[1].is_dirty);
-	assert_true(b->is_welcome_valid);
+	assert_true(pool_has_welcome(b));
 	assert_int_equal(pool_size(b), 7);
 	v = world_next(&w, a, VERDICT_RETIRE);
 	assert_string_equal(v.text, "database configuration changed");
 	world_next(&w, b, VERDICT_NONE);
 	/* SET marks no pool dirty. */
 	world_set(&w, "verbose", "1");
-	assert_true(b->is_welcome_valid);
+	assert_true(pool_has_welcome(b));
 	catalog_mark_dirty(w.c, b->database);
-	assert_false(b->is_welcome_valid);
+	assert_false(pool_has_welcome(b));
 	for (int i = 0; i < 2; i++) {
 		pool_gone(&seats[i], w.now);
 		pool_part(&asks[i]);
@@ -309,7 +309,7 @@ static void forced_users(void **state)
 	    w.notes, "losing forced user not supported, keeping old setting\n");
 	assert_string_equal(a->forced_user->name, "f");
 	assert_string_equal(pool_server_secret(pool)->text, "one");
-	assert_false(pool->is_welcome_valid);
+	assert_false(pool_has_welcome(pool));
 	world_adopt(&w, "[databases]\na=user=f\n[pgbouncer]\n", NULL);
 	assert_string_equal(w.notes, "");
 	assert_string_equal(pool_server_secret(pool)->text, "two");
@@ -488,11 +488,11 @@ static void auto_databases(void **state)
 	assert_non_null(catalog_database(w.c, name, &is_new));
 	/* A changed template changes the databases made from it; none stays old. */
 	struct pool *pool = world_pool(&w, "x", "u");
-	pool->is_welcome_valid = true;
+	pool_welcomed(pool);
 	world_adopt(&w, AUTO_INI("port=1", ""), NULL);
-	assert_true(pool->is_welcome_valid);
+	assert_true(pool_has_welcome(pool));
 	world_adopt(&w, AUTO_INI("port=2", ""), NULL);
-	assert_false(pool->is_welcome_valid);
+	assert_false(pool_has_welcome(pool));
 	assert_int_equal(x->config->port, 2);
 	world_adopt(&w, "[databases]\n[pgbouncer]\n", NULL);
 	world_adopt(&w, "[databases]\n[pgbouncer]\n", NULL);

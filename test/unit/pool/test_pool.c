@@ -320,7 +320,7 @@ static void dirty_ones_go(void **state)
 	world_was_kicked(&w, pool);
 	pool_mark_dirty(pool);
 	assert_true(world_was_kicked(&w, pool));
-	assert_false(pool->is_welcome_valid);
+	assert_false(pool_has_welcome(pool));
 	/* The pool never lends the old servers, even before pool_next has seen them. */
 	world_ask(&w, &asks[1], VERDICT_WAIT);
 	assert_string_equal(
@@ -748,7 +748,7 @@ static void room_is_made_and_handed_on(void **state)
 	/* No server can be evicted now: both pools are queued, in order. */
 	world_ask(&w, &asks[3], VERDICT_WAIT);
 	world_next(&w, c, VERDICT_NONE);
-	assert_true(heap_has(&c->room_nodes[ROOM_DATABASE]));
+	assert_true(heap_has(&c->part.rooms[ROOM_DATABASE]));
 	world_ask(&w, &asks[4], VERDICT_WAIT);
 	world_next(&w, a, VERDICT_NONE);
 	world_was_kicked(&w, c);
@@ -760,17 +760,17 @@ static void room_is_made_and_handed_on(void **state)
 	assert_ptr_equal(world_next(&w, c, VERDICT_RETIRE).seat, &seats[1]);
 	pool_gone(&seats[1], w.now);
 	world_dial(&w, c, &seats[1], VERDICT_GRANT);
-	assert_false(heap_has(&c->room_nodes[ROOM_DATABASE]));
+	assert_false(heap_has(&c->part.rooms[ROOM_DATABASE]));
 	/* The next pool in the queue is kicked when the first needs no room. */
 	world_ask(&w, &asks[0], VERDICT_WAIT);
 	world_next(&w, a, VERDICT_NONE);
-	assert_true(heap_has(&a->room_nodes[ROOM_DATABASE]));
+	assert_true(heap_has(&a->part.rooms[ROOM_DATABASE]));
 	world_was_kicked(&w, a);
 	world_give(&w, &seats[0], VERDICT_REST);
 	assert_true(world_was_kicked(&w, a));
 	pool_withdraw(&asks[0]);
 	world_next(&w, a, VERDICT_NONE);
-	assert_true(heap_is_empty(&a->database->starving));
+	assert_true(heap_is_empty(&a->database->limit->starving));
 	seats[2] = (struct seat){.state = SEAT_NONE};
 	LEAVE(&w, seats, asks);
 }
@@ -834,7 +834,7 @@ static void room_of_users(void **state)
 	world_join(y, &asks[2]);
 	world_ask(&w, &asks[1], VERDICT_WAIT);
 	world_next(&w, y, VERDICT_NONE);
-	assert_true(heap_has(&y->room_nodes[ROOM_USER]));
+	assert_true(heap_has(&y->part.rooms[ROOM_USER]));
 	world_was_kicked(&w, y);
 	world_give(&w, &seats[0], VERDICT_REST);
 	assert_true(world_was_kicked(&w, y));
@@ -1019,7 +1019,7 @@ static void last_seeker_leaves(void **state)
 	world_next(&w, a, VERDICT_CHECK);
 	world_ask(&w, &asks[2], VERDICT_WAIT);
 	world_next(&w, b, VERDICT_NONE);
-	assert_true(heap_has(&b->room_nodes[ROOM_DATABASE]));
+	assert_true(heap_has(&b->part.rooms[ROOM_DATABASE]));
 	world_was_kicked(&w, b);
 	pool_withdraw(&asks[0]);
 	assert_true(world_was_kicked(&w, b));

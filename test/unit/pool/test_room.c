@@ -47,7 +47,7 @@ static void end(struct room_world *r)
 		pool_gone(&r->seats[i], r->w.now);
 	for (int i = 0; i < ASKS; i++)
 		pool_part(&r->asks[i]);
-	assert_int_equal(r->w.c->server_count, 0);
+	assert_int_equal(central_read(&r->w.c->limit->servers), 0);
 	world_done(&r->w);
 }
 
@@ -314,16 +314,16 @@ static void cancels_do_not_count(void **state)
 	(void)state;
 	begin(&r, "max_server_connections=1\n");
 	pool_dialing_cancel(r.a, &r.seats[0], r.w.now);
-	assert_int_equal(r.w.c->server_count, 0);
+	assert_int_equal(central_read(&r.w.c->limit->servers), 0);
 	take(&r, r.c, 1, 0);
 	world_set(&r.w, "max_server_connections", "2");
 	world_join(r.a, &r.asks[1]);
 	world_ask(&r.w, &r.asks[1], VERDICT_WAIT);
 	world_next(&r.w, r.a, VERDICT_DIAL);
 	pool_dialing(r.a, &r.seats[2], r.w.now);
-	assert_int_equal(r.w.c->server_count, 2);
+	assert_int_equal(central_read(&r.w.c->limit->servers), 2);
 	pool_dialing_cancel(r.a, &r.seats[2], r.w.now);
-	assert_int_equal(r.w.c->server_count, 1);
+	assert_int_equal(central_read(&r.w.c->limit->servers), 1);
 	end(&r);
 }
 

@@ -160,7 +160,7 @@ void town_end_dial(struct town *t, struct seat *seat)
 		town_close(t, seat);
 		return;
 	}
-	if (!pool->is_welcome_valid)
+	if (!pool_has_welcome(pool))
 		pool_welcomed(pool);
 	if (pool_logged_in(seat, t->w.now).kind == VERDICT_RETIRE)
 		town_close(t, seat);

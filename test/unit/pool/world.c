@@ -178,7 +178,7 @@ struct verdict world_dial(
 	world_next(w, pool, VERDICT_DIAL);
 	*seat = (struct seat){.state = SEAT_NONE};
 	pool_dialing(pool, seat, w->now);
-	if (!pool->is_welcome_valid)
+	if (!pool_has_welcome(pool))
 		pool_welcomed(pool);
 	struct verdict v = pool_logged_in(seat, w->now);
 	assert_int_equal(v.kind, kind);

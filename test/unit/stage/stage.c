@@ -275,7 +275,7 @@ static void stage_join(struct stage *stage, struct crew *crew, unsigned index)
 
 	if (crew_join(crew, index, site, &err) < 0)
 		stage_fail(err.text);
-	catalog_share(site->catalog, crew->tallies, index, crew->worker_count + 1);
+	catalog_share(site->catalog, crew->central, index);
 }
 
 struct stage *stage_new(const char *database_options, const char *settings)
@@ -386,6 +386,7 @@ void stage_free(struct stage **s)
 	stage_close_peers(stage);
 	relocate_end(site);
 	bundle_forget_senders(site);
+	broker_floor_stop(site);
 	catalog_free(&site->catalog);
 	session_done(site);
 	login_floor_done(site);

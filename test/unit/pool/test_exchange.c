@@ -1,6 +1,6 @@
 /*
- * Catalogs that share their counts, like those of several workers: limits over all of
- * them, servers that change sites, the order of clients, and wishes.  Wishes arrive
+ * Catalogs of several workers that are one: limits over all of them, servers that
+ * change workers, the order of clients, and what workers tell each other.  Notes arrive
  * when the test delivers them.
  */
 #include <setjmp.h>
@@ -11,13 +11,15 @@
 
 #include <cmocka.h>
 
-#include "pool/elsewhere.h"
+#include "base/map.h"
+#include "pool/exchange.h"
 #include "pool/hosts.h"
+#include "pool/notes.h"
+#include "pool/pool_effective.h"
 #include "pool/room.h"
-#include "pool/wishes.h"
 #include "world.h"
 
-enum { SITES = 3, SEATS = 8, ASKS = 12, WISHES = 64, MS = 1000 };
+enum { SITES = 3, SEATS = 8, ASKS = 12, NOTES = 64, MS = 1000 };
 
 static const char ini[] = "[databases]\n"
 			  "d =\n"
@@ -30,31 +32,19 @@ static const char ini[] = "[databases]\n"
 			  "server_check_query =\n"
 			  "default_pool_size = 2\n";
 
-/* A wish that was sent and not yet delivered. */
-struct sent {
-	unsigned to;
-	struct wish wish;
-};
-
 struct county {
 	struct world sites[SITES];
-	struct tallies *tallies;
+	struct central *central;
 	struct pool *pools[SITES]; /* of database d and user u */
 	struct seat seats[SEATS];
 	struct ask asks[ASKS];
-	struct sent sent[WISHES];
+	struct central_note *sent[NOTES]; /* not yet delivered */
 	size_t sent_count;
-	unsigned welcomed[SITES];
 };
 
 static struct county county;
 
 /* ---- events ---- */
-
-static unsigned site_of(const void *world)
-{
-	return (unsigned)((const struct world *)world - county.sites);
-}
 
 static void on_kick(void *ctx, struct pool *pool)
 {
@@ -67,18 +57,11 @@ static void on_kill(void *ctx, struct pool *pool, const char *reason)
 	(void)ctx, (void)pool, (void)reason;
 }
 
-static void on_wish(void *ctx, unsigned site, const struct wish *wish)
+static void on_note(void *ctx, struct central_note *note)
 {
-	assert_true(county.sent_count < WISHES);
-	assert_true(site < SITES && site != site_of(ctx));
-	assert_int_equal(wish->from, site_of(ctx));
-	county.sent[county.sent_count++] = (struct sent){site, *wish};
-}
-
-static void on_welcomed(void *ctx, struct pool *pool)
-{
-	(void)pool;
-	county.welcomed[site_of(ctx)]++;
+	(void)ctx;
+	assert_true(county.sent_count < NOTES);
+	county.sent[county.sent_count++] = note;
 }
 
 static void on_freed(void *ctx, struct pool *pool)
@@ -86,11 +69,8 @@ static void on_freed(void *ctx, struct pool *pool)
 	(void)ctx, (void)pool;
 }
 
-static const struct catalog_events events = {.kick = on_kick,
-    .kill = on_kill,
-    .wish = on_wish,
-    .welcomed = on_welcomed,
-    .freed = on_freed};
+static const struct catalog_events events = {
+    .kick = on_kick, .kill = on_kill, .freed = on_freed};
 
 /* ---- the county ---- */
 
@@ -98,7 +78,7 @@ static int set_up(void **state)
 {
 	(void)state;
 	memset(&county, 0, sizeof(county));
-	county.tallies = tallies_new(SITES);
+	county.central = central_new(SITES);
 	for (unsigned i = 0; i < SITES; i++) {
 		struct world *w = &county.sites[i];
 		w->now = 100 * SECOND;
@@ -106,11 +86,22 @@ static int set_up(void **state)
 		w->c = catalog_new(&w->mem);
 		w->c->events = &events;
 		w->c->events_ctx = w;
-		catalog_share(w->c, county.tallies, i, SITES);
+		catalog_share(w->c, county.central, i);
+		w->c->view.post = on_note;
 		world_adopt(w, ini, NULL);
 		county.pools[i] = world_pool(w, "d", "u");
 	}
 	return 0;
+}
+
+static void forget_notes(void)
+{
+	while (county.sent_count > 0) {
+		struct central_note *note = county.sent[--county.sent_count];
+		if (note->pool && note->pool->places[note->worker].part)
+			note->pool->places[note->worker].part->is_told = false;
+		central_note_free(note);
+	}
 }
 
 static int tear_down(void **state)
@@ -120,20 +111,23 @@ static int tear_down(void **state)
 		pool_gone(&county.seats[i], county.sites[0].now);
 	for (size_t i = 0; i < ASKS; i++)
 		pool_part(&county.asks[i]);
+	forget_notes();
 	/* nothing is counted any more */
+	const struct central_pool *whole = county.pools[0]->part.whole;
+	assert_int_equal(whole->limits[ROOM_PROCESS]->servers, 0);
+	assert_int_equal(whole->servers, 0);
+	assert_int_equal(whole->connected, 0);
+	assert_int_equal(whole->waiting, 0);
+	assert_int_equal(whole->queued, 0);
 	for (unsigned i = 0; i < SITES; i++) {
-		const struct tally *tally = county.sites[i].c->tally;
-		for (unsigned k = 0; k < SITES; k++) {
-			assert_int_equal(tally->slots[k].servers, 0);
-			assert_int_equal(tally->slots[k].resting, 0);
-		}
-		assert_int_equal(tally->waiting_count, 0);
-		assert_int_equal(county.pools[i]->tally->waiting_count, 0);
-		assert_int_equal(county.pools[i]->tally->slots[i].queued, 0);
+		assert_int_equal(whole->limits[ROOM_PROCESS]->lines[i].resting, 0);
+		assert_int_equal(whole->places[i].arriving, 0);
 	}
+	assert_int_equal(county.central->starving, 0);
 	for (unsigned i = 0; i < SITES; i++)
 		world_done(&county.sites[i]);
-	tallies_free(&county.tallies);
+	assert_int_equal(map_count(county.central->by_name), 0);
+	central_free(&county.central);
 	return 0;
 }
 
@@ -193,46 +187,74 @@ static struct ask *ask_and_dial(unsigned site)
 	return a;
 }
 
-static int servers(const struct tally *tally)
+/* How many count in the pool of database d and user u. */
+static int servers(void)
 {
-	const struct tally_view view = {.tallies = county.tallies, .site_count = SITES};
-
-	return tally_servers(&view, tally);
+	return county.pools[0]->part.whole->servers;
 }
 
-static void forget_wishes(void)
+static int servers_under(enum room_kind kind)
 {
-	county.sent_count = 0;
+	return county.pools[0]->part.whole->limits[kind]->servers;
 }
 
-/* Returns the only undelivered wish of this kind. */
-static const struct sent *only_wish(enum wish_kind kind)
+/* Returns the worker that gets the only undelivered note of this kind. */
+static unsigned only_note(enum note_kind kind)
 {
-	const struct sent *found = NULL;
+	int found = -1;
 
 	for (size_t i = 0; i < county.sent_count; i++) {
-		if (county.sent[i].wish.kind != kind)
+		if (county.sent[i]->kind != kind)
 			continue;
-		assert_null(found);
-		found = &county.sent[i];
+		assert_int_equal(found, -1);
+		found = (int)county.sent[i]->worker;
 	}
-	assert_non_null(found);
-	return found;
+	assert_int_not_equal(found, -1);
+	return (unsigned)found;
 }
 
-static void no_wish(enum wish_kind kind)
+static void no_note(enum note_kind kind)
 {
 	for (size_t i = 0; i < county.sent_count; i++)
-		assert_int_not_equal(county.sent[i].wish.kind, kind);
+		assert_int_not_equal(county.sent[i]->kind, kind);
 }
 
-static struct verdict hear(const struct sent *sent, enum verdict_kind kind)
+/* Delivers all notes to this worker; only the last one may have this result. */
+static struct verdict hear(unsigned worker, enum verdict_kind kind)
 {
-	struct world *w = &county.sites[sent->to];
-	struct verdict v = wishes_hear(w->c, &sent->wish, w->now);
+	struct world *w = &county.sites[worker];
+	struct verdict v = {0};
+	size_t kept = 0;
 
+	for (size_t i = 0; i < county.sent_count; i++) {
+		struct central_note *note = county.sent[i];
+		if (note->worker != worker) {
+			county.sent[kept++] = note;
+			continue;
+		}
+		assert_int_equal(v.kind, VERDICT_NONE);
+		v = notes_hear(w->c, note, w->now);
+		central_note_free(note);
+	}
+	county.sent_count = kept;
 	assert_int_equal(v.kind, kind);
 	return v;
+}
+
+/* Delivers what asks this worker to look at the pool, which hands a server over. */
+static struct verdict hands(unsigned worker)
+{
+	county.pools[worker]->is_kicked = false;
+	hear(worker, VERDICT_NONE);
+	assert_true(county.pools[worker]->is_kicked);
+	return next(worker, VERDICT_HAND);
+}
+
+static void expect_told(unsigned worker)
+{
+	county.pools[worker]->is_kicked = false;
+	hear(worker, VERDICT_NONE);
+	assert_true(county.pools[worker]->is_kicked);
 }
 
 /* Carries the seat of the verdict to its new site. */
@@ -245,14 +267,10 @@ static struct seat *carry(unsigned from, const struct verdict *v)
 	assert_int_equal(v->kind, VERDICT_HAND);
 	assert_int_equal(was.state, SEAT_NONE);
 	was.state = was.carried_as;
-	was.carried_from = from;
 	pool_carried(v->seat);
 	world_gone(&county.sites[from], v->seat);
-	if (!pool->is_welcome_valid)
-		pool_welcomed(pool);
 	*seat = (struct seat){.state = SEAT_NONE};
 	pool_move_in(pool, seat, NULL, &was, NULL, 5432, county.sites[v->site].now);
-	wishes_answered(pool, true, county.sites[v->site].now);
 	return seat;
 }
 
@@ -261,37 +279,33 @@ static struct seat *carry(unsigned from, const struct verdict *v)
 static void pool_size_over_all(void **state)
 {
 	(void)state;
-	const struct tally *tally = county.pools[0]->tally;
-
 	ask(0, VERDICT_WAIT);
 	next(0, VERDICT_DIAL);
 	/* the server counts before it is dialed */
-	assert_int_equal(servers(tally), 1);
+	assert_int_equal(servers(), 1);
 	struct seat *seat = unused_seat();
 	pool_dialing(county.pools[0], seat, county.sites[0].now);
-	assert_int_equal(servers(tally), 1);
+	assert_int_equal(servers(), 1);
 	pool_welcomed(county.pools[0]);
 	pool_logged_in(seat, county.sites[0].now);
 	ask_and_dial(1);
-	assert_int_equal(servers(tally), 2);
+	assert_int_equal(servers(), 2);
 	for (unsigned i = 0; i < SITES; i++) {
 		ask(i, VERDICT_WAIT);
 		next(i, VERDICT_NONE);
 	}
-	assert_int_equal(servers(tally), 2);
+	assert_int_equal(servers(), 2);
 }
 
-/* While the welcome is unknown at all sites, a login of another site in a full pool
- * brings it as well. */
+/* In a full pool nobody logs in for the parameters, which the other worker has. */
 static void first_login_of_a_site_counts(void **state)
 {
 	(void)state;
 	ask_and_dial(0);
 	ask_and_dial(0);
-	assert_false(county.pools[1]->is_welcome_valid);
 	ask(1, VERDICT_WAIT);
 	next(1, VERDICT_NONE);
-	assert_int_equal(servers(county.pools[0]->tally), 2);
+	assert_int_equal(servers(), 2);
 }
 
 static void expect_shared_limit(const char *name)
@@ -304,21 +318,21 @@ static void expect_shared_limit(const char *name)
 		ask(i, VERDICT_WAIT);
 		next(i, VERDICT_NONE);
 	}
-	assert_int_equal(servers(county.sites[0].c->tally), 2);
+	assert_int_equal(servers_under(ROOM_PROCESS), 2);
 }
 
 static void max_db_connections_over_all(void **state)
 {
 	(void)state;
 	expect_shared_limit("max_db_connections");
-	assert_int_equal(servers(county.pools[0]->database->tally), 2);
+	assert_int_equal(servers_under(ROOM_DATABASE), 2);
 }
 
 static void max_user_connections_over_all(void **state)
 {
 	(void)state;
 	expect_shared_limit("max_user_connections");
-	assert_int_equal(servers(county.pools[0]->user->tally), 2);
+	assert_int_equal(servers_under(ROOM_USER), 2);
 }
 
 static void max_server_connections_over_all(void **state)
@@ -369,7 +383,7 @@ static void queue_that_moves_is_limited(void **state)
 	ask(1, VERDICT_REFUSE);
 	ask(2, VERDICT_REFUSE);
 	next(1, VERDICT_NONE);
-	struct verdict v = hear(only_wish(WISH_SERVER), VERDICT_HAND);
+	struct verdict v = hands(0);
 	ask(2, VERDICT_REFUSE);
 	pool_part(first);
 	first = ask(2, VERDICT_WAIT);
@@ -414,74 +428,35 @@ static void told_of_room(void **state)
 	ask_and_dial(0);
 	ask(1, VERDICT_WAIT);
 	next(1, VERDICT_NONE);
-	forget_wishes();
+	forget_notes();
 	struct seat *seat = first->seat;
 	pool_abandon(seat, county.sites[0].now);
 	world_gone(&county.sites[0], seat);
-	const struct sent *look = only_wish(WISH_LOOK);
-	assert_int_equal(look->to, 1);
-	assert_int_equal(look->wish.of, TALLY_POOL);
-	county.pools[1]->is_kicked = false;
-	hear(look, VERDICT_NONE);
-	assert_true(county.pools[1]->is_kicked);
+	expect_told(1);
 	dial_in(county.pools[1], 1, VERDICT_GRANT);
 }
 
-/* Of two waiting sites the first is told; when it needs no more, it tells the other
- * one. */
-static void told_of_what_is_left(void **state)
+/* All who wait are told; each opens what it can. */
+static void all_are_told_of_room(void **state)
 {
 	(void)state;
 	struct ask *first = ask_and_dial(0), *second = ask_and_dial(0);
 
-	ask(1, VERDICT_WAIT);
-	next(1, VERDICT_NONE);
-	pass(1);
-	ask(2, VERDICT_WAIT);
-	next(2, VERDICT_NONE);
+	for (unsigned i = 1; i < 3; i++) {
+		ask(i, VERDICT_WAIT);
+		next(i, VERDICT_NONE);
+	}
 	struct seat *seats[] = {first->seat, second->seat};
-	forget_wishes();
+	forget_notes();
 	for (size_t i = 0; i < 2; i++) {
 		pool_abandon(seats[i], county.sites[0].now);
 		world_gone(&county.sites[0], seats[i]);
 	}
-	for (size_t i = 0; i < county.sent_count; i++)
-		assert_int_equal(county.sent[i].to, 1);
-	forget_wishes();
-	dial_in(county.pools[1], 1, VERDICT_GRANT);
-	const struct sent *look = only_wish(WISH_LOOK);
-	assert_int_equal(look->to, 2);
-	hear(look, VERDICT_NONE);
-	dial_in(county.pools[2], 2, VERDICT_GRANT);
-	assert_int_equal(servers(county.pools[0]->tally), 2);
-}
-
-/* The same for a limit that pools share. */
-static void told_of_what_is_left_under_a_limit(void **state)
-{
-	(void)state;
-	set_all("max_user_connections", "2");
-	set_all("default_pool_size", "5");
-	struct ask *first = ask_and_dial(0), *second = ask_and_dial(0);
-
-	ask(1, VERDICT_WAIT);
-	next(1, VERDICT_NONE);
-	pass(1);
-	ask(2, VERDICT_WAIT);
-	next(2, VERDICT_NONE);
-	struct seat *seats[] = {first->seat, second->seat};
-	for (size_t i = 0; i < 2; i++) {
-		pool_abandon(seats[i], county.sites[0].now);
-		world_gone(&county.sites[0], seats[i]);
+	for (unsigned i = 1; i < 3; i++) {
+		expect_told(i);
+		dial_in(county.pools[i], i, VERDICT_GRANT);
 	}
-	forget_wishes();
-	dial_in(county.pools[1], 1, VERDICT_GRANT);
-	bool is_told = false;
-	for (size_t i = 0; i < county.sent_count; i++)
-		is_told = is_told || (county.sent[i].to == 2 &&
-					 county.sent[i].wish.of == TALLY_USER);
-	assert_true(is_told);
-	dial_in(county.pools[2], 2, VERDICT_GRANT);
+	assert_int_equal(servers(), 2);
 }
 
 /* Room is left to a client of another site that has waited longer, and that site is
@@ -490,6 +465,7 @@ static void room_is_left_to_another_site(void **state)
 {
 	(void)state;
 	set_all("max_user_connections", "1");
+	set_all("default_pool_size", "5");
 	struct ask *holder = ask_and_dial(0);
 
 	ask(1, VERDICT_WAIT);
@@ -502,15 +478,22 @@ static void room_is_left_to_another_site(void **state)
 	struct seat *seat = holder->seat;
 	pool_abandon(seat, county.sites[0].now);
 	world_gone(&county.sites[0], seat);
-	forget_wishes();
+	forget_notes();
 	county.pools[0]->is_kicked = false;
 	struct verdict v = next(0, VERDICT_NONE);
 	assert_true(v.wake_us < UINT64_MAX);
 	assert_false(county.pools[0]->is_kicked);
-	assert_int_equal(only_wish(WISH_LOOK)->to, 1);
-	/* the other site does not take the room; its thread may be busy */
+	assert_int_equal(only_note(NOTE_LOOK), 1);
+	/* the other worker does not take the room, because its thread is busy; its
+	 * client gets the server nevertheless */
 	pass(SECOND);
-	dial_in(county.pools[0], 0, VERDICT_GRANT);
+	dial_in(county.pools[0], 0, VERDICT_HAND);
+	struct seat *opened = county.seats;
+	while (opened->pool != county.pools[0] || !opened->is_carried)
+		opened++;
+	v = (struct verdict){.kind = VERDICT_HAND, .seat = opened, .site = 1};
+	carry(0, &v);
+	next(1, VERDICT_GRANT);
 }
 
 /* A pool has become too small for its servers: the site where one rests closes it. */
@@ -522,37 +505,33 @@ static void surplus_rests_elsewhere(void **state)
 	ask_and_dial(1);
 	world_give(&county.sites[0], holder->seat, VERDICT_REST);
 	set_all("default_pool_size", "1");
-	forget_wishes();
+	forget_notes();
 	next(1, VERDICT_NONE);
-	const struct sent *look = only_wish(WISH_LOOK);
-	assert_int_equal(look->to, 0);
-	county.pools[0]->is_kicked = false;
-	hear(look, VERDICT_NONE);
-	assert_true(county.pools[0]->is_kicked);
+	expect_told(0);
 	next(0, VERDICT_RETIRE);
 }
 
-/* The tally of a pool's name shows only the pool that has the name now. */
+/* Who waits in a killed pool does not wait in the one that has its name now. */
 static void killed_pool_is_shown_no_more(void **state)
 {
 	(void)state;
 	struct pool *old = county.pools[1];
-	struct tally_slot *slot = &old->tally->slots[1];
+	const struct central_pool *whole = old->part.whole;
 
-	pool_welcomed(old);
 	struct ask *gone = ask(1, VERDICT_WAIT);
+	assert_int_equal(whole->waiting, 1);
 	catalog_kill(county.sites[1].c, old->database, "killed");
-	assert_int_equal(slot->waiting_us, 0);
-	assert_false(slot->has_welcome);
+	assert_int_equal(whole->waiting, 0);
+	assert_int_equal(whole->queued, 0);
 	county.pools[1] = world_pool(&county.sites[1], "d", "u");
 	assert_ptr_not_equal(county.pools[1], old);
 	county.pools[1]->database->paused = false;
 	ask(1, VERDICT_WAIT);
-	uint64_t since_us = slot->waiting_us;
-	assert_true(since_us > 0);
 	pool_part(gone);
 	pool_free_if_unused(old);
-	assert_true(slot->waiting_us == since_us);
+	assert_int_equal(whole->waiting, 1);
+	assert_int_equal(whole->clients, 1);
+	assert_ptr_equal(whole->places[1].part, &county.pools[1]->part);
 }
 
 /* A server that went to a paused pool would be closed there. */
@@ -569,31 +548,7 @@ static void paused_pool_receives_nothing(void **state)
 	    pool_give(holder->seat, county.sites[0].now).kind, VERDICT_REST);
 	county.pools[1]->database->paused = false;
 	next(1, VERDICT_NONE);
-	assert_int_equal(hear(only_wish(WISH_SERVER), VERDICT_HAND).site, 1);
-}
-
-/* A client that waits for the welcome checks again when the other site does not answer
- * and there is no room for a server of its own. */
-static void newcomer_looks_again(void **state)
-{
-	(void)state;
-	struct ask *newcomer = &county.asks[ASKS - 1];
-
-	set_all("default_pool_size", "1");
-	pool_welcomed(county.pools[0]);
-	ask_and_dial(0);
-	world_join(county.pools[1], newcomer);
-	assert_int_equal(
-	    pool_ask(newcomer, ASK_WELCOME, county.sites[1].now).kind, VERDICT_WAIT);
-	for (int i = 0; i < 3; i++) {
-		struct verdict v = next(1, VERDICT_NONE);
-		assert_true(v.wake_us < UINT64_MAX);
-		pass(SECOND);
-	}
-	forget_wishes();
-	for (int i = 0; i < 2; i++)
-		next(1, VERDICT_NONE);
-	assert_int_equal(only_wish(WISH_WELCOME)->to, 0);
+	assert_int_equal(hands(0).site, 1);
 }
 
 /* One site opens the servers that min_pool_size asks of all sites together. */
@@ -612,7 +567,7 @@ static void min_pool_size_over_all(void **state)
 	pool_logged_in(seat, county.sites[0].now);
 	for (unsigned i = 0; i < 2; i++)
 		next(i, VERDICT_NONE);
-	assert_int_equal(servers(county.pools[0]->tally), 1);
+	assert_int_equal(servers(), 1);
 }
 
 /* A server of theirs that ends at a site without clients is replaced at one with
@@ -628,25 +583,22 @@ static void min_pool_size_of_clients_elsewhere(void **state)
 	world_give(&county.sites[0], seat, VERDICT_REST);
 	pool_part(leaver);
 	next(2, VERDICT_NONE);
-	forget_wishes();
-	county.pools[0]->is_kicked = county.pools[2]->is_kicked = false;
+	forget_notes();
+	county.pools[0]->is_kicked = false;
 	pool_abandon(seat, county.sites[0].now);
 	world_gone(&county.sites[0], seat);
 	assert_true(county.pools[0]->is_kicked);
 	next(0, VERDICT_NONE);
-	const struct sent *look = only_wish(WISH_LOOK);
-	assert_int_equal(look->to, 2);
-	hear(look, VERDICT_NONE);
-	assert_true(county.pools[2]->is_kicked);
+	expect_told(2);
 	next(2, VERDICT_DIAL);
 	pool_dialing(county.pools[2], unused_seat(), county.sites[2].now);
 	/* nobody is left to need any */
 	pool_part(&county.asks[ASKS - 1]);
-	forget_wishes();
+	forget_notes();
 	pool_gone(county.seats, county.sites[2].now);
 	next(0, VERDICT_NONE);
 	next(2, VERDICT_NONE);
-	no_wish(WISH_LOOK);
+	no_note(NOTE_LOOK);
 }
 
 /* A resting server of another pool at another site makes room. */
@@ -663,18 +615,14 @@ static void room_is_asked_for(void **state)
 	struct seat *seat = dial_in(other, 1, VERDICT_GRANT);
 	struct ask *first = ask(0, VERDICT_WAIT);
 	next(0, VERDICT_NONE);
-	no_wish(WISH_ROOM);
+	no_note(NOTE_MAKE_ROOM);
 	pool_withdraw(first);
 	world_give(w, seat, VERDICT_REST);
-	forget_wishes();
+	forget_notes();
 	world_ask(&county.sites[0], first, VERDICT_WAIT);
 	next(0, VERDICT_NONE);
-	const struct sent *room = only_wish(WISH_ROOM);
-	assert_int_equal(room->to, 1);
-	assert_int_equal(room->wish.of, TALLY_USER);
-	assert_string_equal(room->wish.user, "u");
-	assert_null(room->wish.database);
-	struct verdict v = hear(room, VERDICT_RETIRE);
+	assert_int_equal(only_note(NOTE_MAKE_ROOM), 1);
+	struct verdict v = hear(1, VERDICT_RETIRE);
 	assert_ptr_equal(v.seat, seat);
 	world_gone(w, seat);
 	dial_in(county.pools[0], 0, VERDICT_GRANT);
@@ -706,7 +654,7 @@ static void client_limits_over_all(void **state)
 	}
 }
 
-/* A client on its way counts as well, at the site that it goes to. */
+/* A client on its way counts as well. */
 static void client_limits_while_one_moves(void **state)
 {
 	struct pool *from = county.pools[0], *to = county.pools[1];
@@ -716,8 +664,8 @@ static void client_limits_while_one_moves(void **state)
 	set_all("max_user_client_connections", "1");
 	assert_true(database_may_enter(from->database, false));
 	assert_true(user_may_enter(from->user, false));
-	database_carry(from->database, 1);
-	user_carry(from->user, 1);
+	database_carry(from->database);
+	user_carry(from->user);
 	for (unsigned i = 0; i < SITES; i++) {
 		assert_false(database_may_enter(county.pools[i]->database, false));
 		assert_false(user_may_enter(county.pools[i]->user, false));
@@ -742,7 +690,8 @@ static void given_back_for_another_site(void **state)
 {
 	(void)state;
 	struct ask *holder = ask_and_dial(0);
-	const struct tally *tally = county.pools[0]->tally;
+	struct central_part *const parts[] = {
+	    &county.pools[0]->part, &county.pools[1]->part};
 
 	set_all("default_pool_size", "1");
 	struct ask *waiter = ask(1, VERDICT_WAIT);
@@ -750,17 +699,18 @@ static void given_back_for_another_site(void **state)
 	struct verdict v = world_give(&county.sites[0], holder->seat, VERDICT_HAND);
 	assert_int_equal(v.site, 1);
 	/* on its way the server counts, and nobody else has it */
-	assert_int_equal(servers(tally), 1);
-	assert_int_equal(tally->slots[0].resting, 0);
+	assert_int_equal(servers(), 1);
+	assert_int_equal(parts[0]->resting, 0);
+	assert_int_equal(parts[0]->connected, 0);
+	assert_int_equal(parts[0]->whole->connected, 1);
 	ask(2, VERDICT_WAIT);
 	next(2, VERDICT_NONE);
 	struct seat *seat = carry(0, &v);
-	assert_int_equal(servers(tally), 1);
-	assert_int_equal(tally->slots[0].servers, 0);
-	assert_int_equal(tally->slots[1].servers, 1);
-	assert_int_equal(tally->slots[1].resting, 1);
-	assert_int_equal(county.sites[0].c->server_count, 0);
-	assert_int_equal(county.sites[1].c->server_count, 1);
+	assert_int_equal(servers(), 1);
+	assert_int_equal(parts[1]->resting, 1);
+	assert_int_equal(parts[0]->whole->connected, 1);
+	assert_int_equal(county.pools[0]->database->server_count, 0);
+	assert_int_equal(county.pools[1]->database->server_count, 1);
 	v = next(1, VERDICT_GRANT);
 	assert_ptr_equal(v.ask, waiter);
 	assert_ptr_equal(v.seat, seat);
@@ -777,19 +727,16 @@ static void resting_elsewhere(void **state)
 	ask(1, VERDICT_WAIT);
 	struct verdict v = next(1, VERDICT_NONE);
 	assert_true(v.wake_us < UINT64_MAX);
-	const struct sent *wish = only_wish(WISH_SERVER);
-	assert_int_equal(wish->to, 0);
-	assert_string_equal(wish->wish.database, "d");
-	assert_string_equal(wish->wish.user, "u");
 	/* the server is asked for once, and nothing is dialed meanwhile */
 	next(1, VERDICT_NONE);
-	v = hear(only_wish(WISH_SERVER), VERDICT_HAND);
+	assert_int_equal(only_note(NOTE_LOOK), 0);
+	v = hands(0);
 	assert_ptr_equal(v.seat, seat);
 	assert_int_equal(v.site, 1);
 	seat = carry(0, &v);
 	v = next(1, VERDICT_GRANT);
 	assert_ptr_equal(v.seat, seat);
-	assert_int_equal(servers(county.pools[0]->tally), 1);
+	assert_int_equal(servers(), 1);
 }
 
 /* The site that asks is not the one whose client has waited longest. */
@@ -804,11 +751,11 @@ static void resting_elsewhere_for_another(void **state)
 	pass(50 * MS);
 	ask(1, VERDICT_WAIT);
 	/* the server comes to rest while no server may change sites */
-	tallies_freeze(county.tallies, true);
+	central_freeze(county.central, true);
 	world_give(&county.sites[0], holder->seat, VERDICT_REST);
-	tallies_freeze(county.tallies, false);
+	central_freeze(county.central, false);
 	next(1, VERDICT_NONE);
-	struct verdict v = hear(only_wish(WISH_SERVER), VERDICT_HAND);
+	struct verdict v = hands(0);
 	assert_int_equal(v.site, 2);
 	carry(0, &v);
 	v = next(2, VERDICT_GRANT);
@@ -824,12 +771,14 @@ static void nothing_left_to_give(void **state)
 	world_give(&county.sites[0], holder->seat, VERDICT_REST);
 	ask(1, VERDICT_WAIT);
 	next(1, VERDICT_NONE);
+	/* no server may change workers */
+	central_freeze(county.central, true);
 	world_ask(&county.sites[0], holder, VERDICT_GRANT);
-	hear(only_wish(WISH_SERVER), VERDICT_NONE);
-	wishes_answered(county.pools[1], false, county.sites[1].now);
-	assert_true(county.pools[1]->is_kicked);
+	central_freeze(county.central, false);
+	expect_told(0);
+	next(0, VERDICT_NONE);
 	dial_in(county.pools[1], 1, VERDICT_GRANT);
-	assert_int_equal(servers(county.pools[0]->tally), 2);
+	assert_int_equal(servers(), 2);
 }
 
 static void fail_login(unsigned site)
@@ -920,7 +869,8 @@ static void asked_for_in_vain(void **state)
 	struct ask *waiter = ask(1, VERDICT_WAIT);
 	next(1, VERDICT_NONE);
 	pool_part(waiter);
-	hear(only_wish(WISH_SERVER), VERDICT_NONE);
+	expect_told(0);
+	next(0, VERDICT_NONE);
 }
 
 static void longest_waiter_first(void **state)
@@ -951,101 +901,90 @@ static void longest_waiter_first(void **state)
 	assert_ptr_equal(v.ask, own);
 }
 
-/* While a server is on its way to a site, the next one goes to another site that waits,
- * or stays: the thread of the first may stand still. */
-static void one_server_at_a_time(void **state)
+/* For each client of a worker one server is sent, and no more: the thread may stand
+ * still. */
+static void one_server_for_each_client(void **state)
 {
 	(void)state;
-	struct ask *holders[3];
+	struct ask *holders[4];
 
-	set_all("default_pool_size", "3");
-	for (unsigned i = 0; i < 3; i++)
+	set_all("default_pool_size", "4");
+	for (unsigned i = 0; i < 4; i++)
 		holders[i] = ask_and_dial(0);
 	ask(1, VERDICT_WAIT);
 	ask(1, VERDICT_WAIT);
-	pass(50 * MS);
+	pass(20 * MS);
 	ask(2, VERDICT_WAIT);
-	struct verdict v = world_give(&county.sites[0], holders[0]->seat, VERDICT_HAND);
-	assert_int_equal(v.site, 1);
-	struct verdict other =
-	    world_give(&county.sites[0], holders[1]->seat, VERDICT_HAND);
-	assert_int_equal(other.site, 2);
-	world_give(&county.sites[0], holders[2]->seat, VERDICT_REST);
-	carry(0, &v);
-	next(1, VERDICT_GRANT);
-	pass(5 * MS);
-	forget_wishes();
-	next(1, VERDICT_NONE);
-	v = hear(only_wish(WISH_SERVER), VERDICT_HAND);
-	assert_int_equal(v.site, 1);
-}
-
-static uint64_t shown(unsigned site)
-{
-	return county.pools[site]->tally->slots[site].waiting_us;
-}
-
-/* Others see a client only when its own site has let it wait for a millisecond; the
- * site that has no server shows it at once. */
-static void shown_after_a_while(void **state)
-{
-	(void)state;
-	set_all("default_pool_size", "1");
-	struct ask *holder = ask_and_dial(0);
-	struct ask *waiter = ask(0, VERDICT_WAIT);
-
-	assert_int_equal(shown(0), 0);
-	assert_int_equal(next(0, VERDICT_NONE).wake_us, waiter->queued_us + 2 * MS);
-	pass(MS - 1);
-	next(0, VERDICT_NONE);
-	assert_int_equal(shown(0), 0);
-	pass(1);
-	next(0, VERDICT_NONE);
-	assert_int_equal(shown(0), waiter->queued_us);
-	world_give(&county.sites[0], holder->seat, VERDICT_GRANT);
-	assert_int_equal(shown(0), 0);
-	waiter = ask(1, VERDICT_WAIT);
-	assert_int_equal(shown(1), waiter->queued_us);
-}
-
-/* What is shown follows the first client with less than a millisecond of delay. */
-static void shown_a_little_too_early(void **state)
-{
-	(void)state;
-	struct ask *waiters[3], *holder = ask_and_dial(0);
-
-	set_all("default_pool_size", "1");
+	struct verdict sent[3];
 	for (unsigned i = 0; i < 3; i++) {
-		waiters[i] = ask(0, VERDICT_WAIT);
-		pass(MS / 2);
+		sent[i] = world_give(&county.sites[0], holders[i]->seat, VERDICT_HAND);
+		assert_int_equal(sent[i].site, i < 2 ? 1 : 2);
 	}
+	world_give(&county.sites[0], holders[3]->seat, VERDICT_REST);
+	/* nothing is opened for them meanwhile, but one that does not come is not
+	 * waited for */
+	for (unsigned i = 1; i < 3; i++)
+		next(i, VERDICT_NONE);
+	carry(0, &sent[0]);
+	carry(0, &sent[1]);
+	next(1, VERDICT_GRANT);
+	next(1, VERDICT_GRANT);
 	pass(50 * MS);
-	next(0, VERDICT_NONE);
-	assert_int_equal(shown(0), waiters[0]->queued_us);
-	world_give(&county.sites[0], holder->seat, VERDICT_GRANT);
-	assert_int_equal(shown(0), waiters[0]->queued_us);
-	world_give(&county.sites[0], waiters[0]->seat, VERDICT_GRANT);
-	assert_int_equal(shown(0), waiters[2]->queued_us);
+	forget_notes();
+	next(2, VERDICT_NONE);
+	assert_int_equal(hands(0).site, 2);
+	pool_carried(sent[2].seat);
+	world_gone(&county.sites[0], sent[2].seat);
+	notes_lost(county.sites[2].c, county.pools[2]->part.whole);
 }
 
-/* When the first client was served before anybody had to see the next one, the time to
- * show that one is set. */
-static void next_one_is_shown_in_time(void **state)
+static bool does_not_answer(void *ctx, unsigned worker)
+{
+	return worker == *(unsigned *)ctx;
+}
+
+/* A thread that stands still gets nothing, is asked for nothing, and nobody leaves room
+ * to it. */
+static void unresponsive_worker_is_left_out(void **state)
+{
+	(void)state;
+	unsigned silent = 1;
+
+	set_all("default_pool_size", "2");
+	struct ask *first = ask_and_dial(0), *second = ask_and_dial(0);
+	ask(1, VERDICT_WAIT);
+	pass(SECOND);
+	struct ask *waiter = ask(2, VERDICT_WAIT);
+	central_on_unresponsive(county.central, does_not_answer, &silent);
+	struct verdict v = world_give(&county.sites[0], first->seat, VERDICT_HAND);
+	assert_int_equal(v.site, 2);
+	carry(0, &v);
+	assert_ptr_equal(next(2, VERDICT_GRANT).ask, waiter);
+	silent = 0;
+	world_give(&county.sites[2], waiter->seat, VERDICT_HAND);
+	forget_notes();
+	world_give(&county.sites[0], second->seat, VERDICT_REST);
+	ask(2, VERDICT_WAIT);
+	next(2, VERDICT_NONE);
+	assert_int_equal(county.sent_count, 0);
+}
+
+/* A client waits for a server of its own worker for a moment, and then looks for one of
+ * another worker again and again: one may come to rest there. */
+static void looked_for_in_time(void **state)
 {
 	(void)state;
 	struct ask *holder = ask_and_dial(0);
 
-	set_all("default_pool_size", "1");
-	ask(0, VERDICT_WAIT);
-	pass(MS);
-	next(0, VERDICT_NONE);
-	assert_int_not_equal(shown(0), 0);
-	const struct ask *second = ask(0, VERDICT_WAIT);
-	county.pools[0]->is_kicked = false;
-	world_give(&county.sites[0], holder->seat, VERDICT_GRANT);
-	assert_int_equal(shown(0), 0);
-	assert_true(county.pools[0]->is_kicked);
-	assert_int_equal(next(0, VERDICT_NONE).wake_us, second->queued_us + 2 * MS);
+	set_all("default_pool_size", "2");
+	ask_and_dial(1);
+	struct ask *waiter = ask(1, VERDICT_WAIT);
+	assert_int_equal(next(1, VERDICT_NONE).wake_us, waiter->queued_us + 2 * MS);
+	pass(2 * MS);
+	assert_int_equal(next(1, VERDICT_NONE).wake_us, waiter->queued_us + 4 * MS);
+	no_note(NOTE_LOOK);
+	struct verdict v = world_give(&county.sites[0], holder->seat, VERDICT_HAND);
+	assert_int_equal(v.site, 1);
 }
 
 /* A client that joins a queue changes nothing for the pool. */
@@ -1063,38 +1002,7 @@ static void one_more_waits(void **state)
 	assert_false(county.pools[0]->is_kicked);
 }
 
-/* Servers that rested there only for a moment: the site is left alone for a while, or
- * until it tells that one rests. */
-static void asked_in_vain_and_again(void **state)
-{
-	(void)state;
-	struct ask *holder = ask_and_dial(0);
-
-	world_give(&county.sites[0], holder->seat, VERDICT_REST);
-	ask(1, VERDICT_WAIT);
-	for (int i = 0; i < 2; i++) {
-		forget_wishes();
-		next(1, VERDICT_NONE);
-		only_wish(WISH_SERVER);
-		wishes_answered(county.pools[1], false, county.sites[1].now);
-		forget_wishes();
-		assert_int_equal(
-		    next(1, VERDICT_NONE).wake_us, county.sites[1].now + 2 * MS);
-		no_wish(WISH_SERVER);
-		pass(2 * MS);
-	}
-	next(1, VERDICT_NONE);
-	wishes_answered(county.pools[1], false, county.sites[1].now);
-	forget_wishes();
-	const struct wish look = {
-	    .kind = WISH_LOOK, .of = TALLY_POOL, .database = "d", .user = "u"};
-	wishes_hear(county.sites[1].c, &look, county.sites[1].now);
-	next(1, VERDICT_NONE);
-	only_wish(WISH_SERVER);
-}
-
-/* Nobody is told of a server that goes to another site, or that a client waits for
- * where it arrives. */
+/* Nobody is told of a server that goes to another worker. */
 static void moves_quietly(void **state)
 {
 	(void)state;
@@ -1139,13 +1047,13 @@ static void lost_before_it_went(void **state)
 	ask(1, VERDICT_WAIT);
 	struct verdict v = world_give(&county.sites[0], holder->seat, VERDICT_HAND);
 	ask(0, VERDICT_WAIT);
-	forget_wishes();
+	forget_notes();
 	county.pools[0]->is_kicked = false;
 	world_gone(&county.sites[0], v.seat);
-	assert_int_equal(servers(county.pools[0]->tally), 0);
-	assert_int_equal(county.pools[0]->tally->slots[1].arriving, 0);
+	assert_int_equal(servers(), 0);
+	assert_int_equal(county.pools[0]->part.whole->places[1].arriving, 0);
 	assert_true(county.pools[0]->is_kicked);
-	assert_int_equal(only_wish(WISH_LOOK)->to, 1);
+	assert_int_equal(only_note(NOTE_LOOK), 1);
 }
 
 static void lost_on_arrival(void **state)
@@ -1158,43 +1066,36 @@ static void lost_on_arrival(void **state)
 	struct verdict v = world_give(&county.sites[0], holder->seat, VERDICT_HAND);
 	pool_carried(v.seat);
 	world_gone(&county.sites[0], v.seat);
-	assert_int_equal(servers(county.pools[0]->tally), 1);
+	assert_int_equal(servers(), 1);
 	ask(2, VERDICT_WAIT);
 	next(2, VERDICT_NONE);
-	forget_wishes();
+	forget_notes();
 	county.pools[1]->is_kicked = false;
-	wishes_lost(county.sites[1].c, "d", "u", 0);
-	assert_int_equal(servers(county.pools[0]->tally), 0);
-	assert_int_equal(servers(county.sites[0].c->tally), 0);
-	assert_int_equal(county.pools[0]->tally->slots[1].arriving, 0);
+	notes_lost(county.sites[1].c, county.pools[1]->part.whole);
+	assert_int_equal(servers(), 0);
+	assert_int_equal(servers_under(ROOM_PROCESS), 0);
+	assert_int_equal(county.pools[0]->part.whole->places[1].arriving, 0);
 	assert_true(county.pools[1]->is_kicked);
-	assert_int_equal(only_wish(WISH_LOOK)->to, 2);
+	assert_int_equal(only_note(NOTE_LOOK), 2);
 }
 
 /* ---- welcomes ---- */
 
-static void welcome_is_asked_for(void **state)
+static void welcome_of_another_worker(void **state)
 {
 	(void)state;
 	struct ask *newcomer = &county.asks[ASKS - 1];
 
-	ask_and_dial(0);
-	assert_int_equal(county.welcomed[0], 1);
 	world_join(county.pools[1], newcomer);
 	struct verdict v = pool_ask(newcomer, ASK_WELCOME, county.sites[1].now);
 	assert_int_equal(v.kind, VERDICT_WAIT);
-	assert_true(county.pools[1]->tally->slots[1].wants_welcome);
-	next(1, VERDICT_NONE);
-	const struct sent *wish = only_wish(WISH_WELCOME);
-	assert_int_equal(wish->to, 0);
-	assert_int_equal(
-	    tally_find_welcome(&county.sites[1].c->view, county.pools[1]->tally), 0);
-	pool_welcomed(county.pools[1]);
-	wishes_answered(county.pools[1], false, county.sites[1].now);
+	assert_true(county.pools[1]->part.wants_welcome);
+	ask_and_dial(0);
+	expect_told(1);
 	v = next(1, VERDICT_ADMIT);
 	assert_ptr_equal(v.ask, newcomer);
-	assert_false(county.pools[1]->tally->slots[1].wants_welcome);
-	assert_int_equal(servers(county.pools[0]->tally), 1);
+	assert_false(county.pools[1]->part.wants_welcome);
+	assert_int_equal(servers(), 1);
 }
 
 /* Sites with one server each do not take servers that others have just given back. */
@@ -1207,32 +1108,11 @@ static void own_server_is_awaited(void **state)
 	world_give(&county.sites[0], first->seat, VERDICT_REST);
 	ask(1, VERDICT_WAIT);
 	struct verdict v = next(1, VERDICT_NONE);
-	assert_true(v.wake_us <= county.sites[1].now + MS);
-	no_wish(WISH_SERVER);
-	pass(MS);
+	assert_int_equal(v.wake_us, county.sites[1].now + 2 * MS);
+	no_note(NOTE_LOOK);
+	pass(2 * MS);
 	next(1, VERDICT_NONE);
-	assert_int_equal(hear(only_wish(WISH_SERVER), VERDICT_HAND).site, 1);
-}
-
-/* A site that asks has already waited long enough, so it is not refused; otherwise it
- * would ask again at once. */
-static void who_asks_gets(void **state)
-{
-	(void)state;
-	struct ask *first = ask_and_dial(0);
-	const struct sent sent = {.to = 0,
-	    .wish = {.kind = WISH_SERVER,
-		.from = 1,
-		.of = TALLY_POOL,
-		.database = "d",
-		.user = "u"}};
-
-	ask_and_dial(1);
-	ask(1, VERDICT_WAIT);
-	world_give(&county.sites[0], first->seat, VERDICT_REST);
-	pass(MS);
-	next(1, VERDICT_NONE);
-	assert_int_equal(hear(&sent, VERDICT_HAND).site, 1);
+	assert_int_equal(hands(0).site, 1);
 }
 
 /* A server that is given back goes to another site's client only if that site lets its
@@ -1247,8 +1127,7 @@ static void given_back_while_own_server_is_awaited(void **state)
 	next(1, VERDICT_NONE);
 	world_give(&county.sites[0], first->seat, VERDICT_REST);
 	world_ask(&county.sites[0], first, VERDICT_GRANT);
-	pass(MS);
-	next(1, VERDICT_NONE);
+	pass(2 * MS);
 	struct verdict v = pool_give(first->seat, county.sites[0].now);
 	assert_int_equal(v.kind, VERDICT_HAND);
 	assert_int_equal(v.site, 1);
@@ -1285,12 +1164,9 @@ static void busy_pool_makes_room(void **state)
 	pass(50 * MS);
 	struct verdict v = pool_give(first->seat, county.sites[0].now);
 	assert_int_equal(v.kind, VERDICT_RETIRE);
-	forget_wishes();
+	forget_notes();
 	world_gone(&county.sites[0], v.seat);
-	assert_int_equal(servers(county.pools[0]->database->tally), 0);
-	for (size_t i = 0; i < county.sent_count; i++)
-		if (county.sent[i].wish.of == TALLY_DATABASE)
-			assert_int_equal(county.sent[i].to, 2);
+	assert_int_equal(servers_under(ROOM_DATABASE), 0);
 }
 
 /* The same pool's client at another site has waited longer. */
@@ -1332,15 +1208,15 @@ static void minimum_of_another_pool_stays(void **state)
 	pass(50 * MS);
 	next(1, VERDICT_NONE);
 	/* nor does it when another site asks */
-	forget_wishes();
+	forget_notes();
 	ask(2, VERDICT_WAIT);
 	pass(50 * MS);
 	next(2, VERDICT_NONE);
-	const struct sent *room = only_wish(WISH_ROOM);
-	assert_int_equal(room->to, 1);
-	hear(room, VERDICT_NONE);
+	assert_int_equal(only_note(NOTE_MAKE_ROOM), 1);
+	hear(1, VERDICT_NONE);
 	pass(5 * SECOND);
-	assert_ptr_equal(hear(room, VERDICT_RETIRE).seat->pool, other);
+	next(2, VERDICT_NONE);
+	assert_ptr_equal(hear(1, VERDICT_RETIRE).seat->pool, other);
 }
 
 /* Its client may be at another site than its server. */
@@ -1444,12 +1320,10 @@ int main(void)
 	    TEST(queue_that_moves_is_limited),
 	    TEST(cancels_over_all),
 	    TEST(told_of_room),
-	    TEST(told_of_what_is_left),
-	    TEST(told_of_what_is_left_under_a_limit),
+	    TEST(all_are_told_of_room),
 	    TEST(room_is_left_to_another_site),
 	    TEST(killed_pool_is_shown_no_more),
 	    TEST(paused_pool_receives_nothing),
-	    TEST(newcomer_looks_again),
 	    TEST(min_pool_size_over_all),
 	    TEST(min_pool_size_of_clients_elsewhere),
 	    TEST(room_is_asked_for),
@@ -1458,7 +1332,6 @@ int main(void)
 	    TEST(given_back_for_another_site),
 	    TEST(resting_elsewhere),
 	    TEST(own_server_is_awaited),
-	    TEST(who_asks_gets),
 	    TEST(given_back_while_own_server_is_awaited),
 	    TEST(resting_elsewhere_for_another),
 	    TEST(busy_pool_makes_room),
@@ -1473,12 +1346,10 @@ int main(void)
 	    TEST(no_answer),
 	    TEST(asked_for_in_vain),
 	    TEST(longest_waiter_first),
-	    TEST(one_server_at_a_time),
-	    TEST(shown_after_a_while),
-	    TEST(shown_a_little_too_early),
-	    TEST(next_one_is_shown_in_time),
+	    TEST(one_server_for_each_client),
+	    TEST(unresponsive_worker_is_left_out),
+	    TEST(looked_for_in_time),
 	    TEST(one_more_waits),
-	    TEST(asked_in_vain_and_again),
 	    TEST(moves_quietly),
 	    TEST(surplus_rests_elsewhere),
 	    TEST(minimum_of_another_pool_stays),
@@ -1486,8 +1357,8 @@ int main(void)
 	    TEST(about_as_long),
 	    TEST(lost_before_it_went),
 	    TEST(lost_on_arrival),
-	    TEST(welcome_is_asked_for),
+	    TEST(welcome_of_another_worker),
 	};
 
-	return cmocka_run_group_tests_name("elsewhere", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("exchange", tests, NULL, NULL);
 }

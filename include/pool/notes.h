@@ -1,0 +1,18 @@
+/*
+ * What a worker does when another one tells it something.
+ */
+#ifndef POOL_NOTES_H
+#define POOL_NOTES_H
+
+#include "pool/pool.h"
+
+/* Does what another worker has asked for.  RETIRE: close this seat.  NONE: nothing is
+ * left to do. */
+struct verdict notes_hear(
+    struct catalog *c, const struct central_note *note, uint64_t now_us);
+/* Does a client of this worker wait for a server of this pool? */
+bool notes_is_waited_for(struct catalog *c, const struct central_pool *whole);
+/* A server that was sent to this worker cannot be used here: it no longer counts. */
+void notes_lost(struct catalog *c, struct central_pool *whole);
+
+#endif

@@ -1,0 +1,334 @@
+/*
+ * Makes the pools that workers have for one database and user a single one.  pool.c,
+ * pool_next.c and room.c decide what their own worker does.
+ */
+#include "pool/exchange.h"
+
+#include "pool/pool_effective.h"
+#include "pool/seats.h"
+
+/* How much longer than the first client of a server's own worker another one must have
+ * waited to get that server; and how long a client waits for a server of its own worker
+ * before it gets one that rests at another.  Servers would otherwise change workers
+ * with every transaction. */
+enum { PREFERENCE_US = 2000 };
+
+/* How long a worker has to answer before a new connection is opened instead. */
+enum { ANSWER_US = 20000 };
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* ---- parts ---- */
+
+void exchange_join(struct pool *pool)
+{
+	struct central_view *view = exchange_view(pool);
+	struct central_part *part = &pool->part;
+	struct central_limit *const limits[ROOM_COUNT] = {
+	    [ROOM_USER] = pool->user->limit,
+	    [ROOM_DATABASE] = pool->database->limit,
+	    [ROOM_PROCESS] = pool->database->catalog->limit,
+	};
+
+	list_init(&part->seekers);
+	part->worker = view->worker;
+	part->is_alone = view->central->worker_count == 1;
+	part->whole =
+	    central_pool_hold(view, pool->database->name, pool->user->name, limits);
+	if (pool->is_killed)
+		return;
+	central_lock(view);
+	part->whole->places[view->worker].part = part;
+	central_unlock(view);
+}
+
+/* Another pool may get the same names soon. */
+void exchange_part(struct pool *pool)
+{
+	struct central_view *view = exchange_view(pool);
+	struct central_pool *whole = pool->part.whole;
+
+	central_lock(view);
+	if (whole->places[view->worker].part == &pool->part) {
+		whole->places[view->worker].part = NULL;
+		atomic_fetch_sub(&whole->waiting, (int)pool->part.seekers.count);
+		atomic_fetch_sub(&whole->queued, (int)pool->waiting.count);
+		atomic_fetch_sub(
+		    &whole->clients, (int)(pool->clients.count + pool->waiting.count));
+		exchange_tell_waiting(view, whole);
+	}
+	central_unlock(view);
+}
+
+void exchange_open(struct pool *pool, bool is_open)
+{
+	if (pool->part.is_closed != is_open)
+		return;
+	exchange_lock(pool);
+	pool->part.is_closed = !is_open;
+	exchange_unlock(pool);
+}
+
+void exchange_want_welcome(struct pool *pool)
+{
+	bool wants_welcome = !list_is_empty(&pool->newcomers);
+
+	if (pool->part.wants_welcome == wants_welcome)
+		return;
+	exchange_lock(pool);
+	pool->part.wants_welcome = wants_welcome;
+	exchange_unlock(pool);
+}
+
+/* ---- who comes first ---- */
+
+/* How many servers are about to arrive there. */
+static int arriving_at(const struct central_place *place, uint64_t now_us)
+{
+	return now_us < place->arriving_us + CENTRAL_PATIENCE_US ? place->arriving : 0;
+}
+
+/* Returns the first client that waits there and for whom no server is on its way. */
+static const struct ask *first_of(const struct central_place *place, uint64_t now_us)
+{
+	const struct list *seekers = &place->part->seekers;
+	const struct node *node = list_first(seekers);
+
+	for (int i = node ? arriving_at(place, now_us) : 0; node && i > 0; i--)
+		node = list_next(seekers, node);
+	return node ? container_of(node, const struct ask, kind_node) : NULL;
+}
+
+/* A client there gets a server of another worker if it has waited for one of its own
+ * for a moment, or there is none. */
+static bool is_due(
+    const struct central_part *part, const struct ask *ask, uint64_t now_us)
+{
+	return !central_read(&part->connected) ||
+	       now_us >= ask->queued_us + PREFERENCE_US;
+}
+
+/* Returns the first client of other workers that is due, or NULL. */
+static const struct ask *first_of_others(
+    const struct pool *pool, uint64_t now_us, unsigned *worker)
+{
+	const struct central_view *view = exchange_view(pool);
+	const struct central_pool *whole = pool->part.whole;
+	const struct ask *found = NULL;
+
+	for (unsigned i = 0; i < view->central->worker_count; i++) {
+		const struct central_part *part = whole->places[i].part;
+		const struct ask *ask = part && part != &pool->part && !part->is_closed
+					    ? first_of(&whole->places[i], now_us)
+					    : NULL;
+		if (!ask || (found && found->queued_us <= ask->queued_us) ||
+		    !is_due(part, ask, now_us) || central_is_unresponsive(view, i))
+			continue;
+		found = ask;
+		*worker = i;
+	}
+	return found;
+}
+
+int exchange_receiver(const struct pool *pool, const struct ask *first, uint64_t now_us)
+{
+	const struct central_part *part = &pool->part;
+	unsigned worker;
+
+	if (central_read(&part->whole->waiting) <= (int)part->seekers.count ||
+	    pool->is_killed || pool_is_paused(pool) ||
+	    central_is_frozen(exchange_view(pool)->central))
+		return -1;
+	exchange_lock(pool);
+	const struct ask *other = first_of_others(pool, now_us, &worker);
+	bool is_first =
+	    other && (!first || other->queued_us + PREFERENCE_US < first->queued_us);
+	exchange_unlock(pool);
+	return is_first ? (int)worker : -1;
+}
+
+static uint64_t since(const struct list *asks)
+{
+	const struct node *first = list_first(asks);
+
+	return first ? container_of(first, const struct ask, kind_node)->queued_us
+		     : UINT64_MAX;
+}
+
+uint64_t exchange_first_since(const struct pool *pool)
+{
+	const struct central_pool *whole = pool->part.whole;
+	uint64_t first_us = UINT64_MAX;
+
+	for (unsigned i = 0; i < exchange_view(pool)->central->worker_count; i++) {
+		const struct central_part *part = whole->places[i].part;
+		if (part && !part->is_closed)
+			first_us = earlier(first_us, since(&part->seekers));
+	}
+	return first_us;
+}
+
+bool exchange_has_replica_first(const struct central_part *part)
+{
+	const struct pool *pool = container_of(part, const struct pool, part);
+
+	return since(&pool->replicas) < since(&part->seekers);
+}
+
+/* ---- where servers rest ---- */
+
+/* Returns the worker with the most of them, of those that answer; -1: none has one. */
+static int find_resting(const struct pool *pool)
+{
+	const struct central_view *view = exchange_view(pool);
+	const struct central_pool *whole = pool->part.whole;
+	int best = -1, most = 0;
+
+	for (unsigned i = 0; i < view->central->worker_count; i++) {
+		const struct central_part *part = whole->places[i].part;
+		/* sequentially consistent, with seats.c: either a worker sees that
+		 * somebody waits, or its server is seen here */
+		int count = part && i != view->worker ? atomic_load(&part->resting) : 0;
+		if (count > most && !central_is_unresponsive(view, i)) {
+			most = count;
+			best = (int)i;
+		}
+	}
+	return best;
+}
+
+int exchange_available(const struct pool *pool)
+{
+	const struct central_view *view = exchange_view(pool);
+	size_t own = pool->seats[SEAT_IDLE].count + pool->seats[SEAT_USED].count;
+	int sum = 0;
+
+	exchange_lock(pool);
+	for (unsigned i = 0; i < view->central->worker_count; i++) {
+		const struct central_place *place = &pool->part.whole->places[i];
+		if (place->part && !central_is_unresponsive(view, i))
+			sum +=
+			    place->arriving +
+			    (i == view->worker ? (int)own
+					       : central_read(&place->part->resting));
+	}
+	exchange_unlock(pool);
+	return sum;
+}
+
+static bool has_help(
+    struct pool *pool, const struct ask *first, uint64_t now_us, uint64_t *wake_us)
+{
+	const struct central_part *part = &pool->part;
+	const struct central_place *own = &part->whole->places[part->worker];
+	uint64_t due_us = first->queued_us + PREFERENCE_US;
+
+	if (arriving_at(own, now_us) >= (int)part->seekers.count) {
+		*wake_us = earlier(*wake_us, own->arriving_us + CENTRAL_PATIENCE_US);
+		return true;
+	}
+	/* one that comes to rest later is looked for then */
+	*wake_us = earlier(*wake_us, now_us < due_us ? due_us : now_us + PREFERENCE_US);
+	int worker = find_resting(pool);
+	if (worker < 0) {
+		pool->asked_us = 0;
+		return false;
+	}
+	if (!is_due(part, first, now_us))
+		return true;
+	if (!pool->asked_us)
+		pool->asked_us = now_us;
+	central_tell(
+	    exchange_view(pool), (unsigned)worker, NOTE_LOOK, pool->part.whole, NULL);
+	return now_us < pool->asked_us + ANSWER_US;
+}
+
+bool exchange_has_help(
+    struct pool *pool, const struct ask *first, uint64_t now_us, uint64_t *wake_us)
+{
+	/* those of other workers may come to rest */
+	bool has_others = central_read(&pool->part.whole->connected) >
+			  central_read(&pool->part.connected);
+
+	if (!first || !has_others) {
+		pool->asked_us = 0;
+		return false;
+	}
+	exchange_lock(pool);
+	bool is_so = has_help(pool, first, now_us, wake_us);
+	exchange_unlock(pool);
+	return is_so;
+}
+
+/* ---- telling ---- */
+
+void exchange_tell(struct central_view *view, const struct central_part *part)
+{
+	if (part->worker == view->worker)
+		pool_kick(container_of(part, struct pool, part));
+	else
+		central_tell(view, part->worker, NOTE_LOOK, part->whole, NULL);
+}
+
+void exchange_tell_waiting(struct central_view *view, struct central_pool *whole)
+{
+	if (!central_read(&whole->queued))
+		return;
+	central_lock(view);
+	for (unsigned i = 0; i < view->central->worker_count; i++) {
+		const struct central_part *part = whole->places[i].part;
+		if (part && (part->wants_welcome || !list_is_empty(&part->seekers)))
+			exchange_tell(view, part);
+	}
+	central_unlock(view);
+}
+
+void exchange_tell_resting(const struct pool *pool, enum note_kind kind)
+{
+	exchange_lock(pool);
+	int worker = find_resting(pool);
+	if (worker >= 0)
+		central_tell(exchange_view(pool), (unsigned)worker, kind,
+		    pool->part.whole, NULL);
+	exchange_unlock(pool);
+}
+
+void exchange_tell_clients(const struct pool *pool)
+{
+	struct central_view *view = exchange_view(pool);
+
+	exchange_lock(pool);
+	for (unsigned i = 0; i < view->central->worker_count; i++) {
+		const struct central_part *part = pool->part.whole->places[i].part;
+		if (part && i != view->worker && central_read(&part->clients) > 0 &&
+		    !central_is_unresponsive(view, i)) {
+			exchange_tell(view, part);
+			break;
+		}
+	}
+	exchange_unlock(pool);
+}
+
+void exchange_ask_for_room(const struct pool *pool, enum room_kind kind)
+{
+	struct central_view *view = exchange_view(pool);
+	struct central_limit *limit = pool->part.whole->limits[kind];
+	int best = -1, most = 0;
+
+	for (unsigned i = 0; i < view->central->worker_count; i++) {
+		int count =
+		    i == view->worker ? 0 : central_read(&limit->lines[i].resting);
+		if (count > most && !central_is_unresponsive(view, i)) {
+			most = count;
+			best = (int)i;
+		}
+	}
+	if (best < 0)
+		return;
+	central_lock(view);
+	central_tell(view, (unsigned)best, NOTE_MAKE_ROOM, NULL, limit);
+	central_unlock(view);
+}
