@@ -156,6 +156,10 @@ void checks_turn(void)
 
 	if (!site || ++seen_so_far.turns % EVERY || site->shutdown == SHUTDOWN_NOW)
 		return;
+	/* the servers here keep to the protocol; but the last words of one that is
+	 * terminated while it rests count */
+	MUST(site->protocol_errors == 0 || world.options.faults & FAULT_SERVERS,
+	    "a server is taken for one that violates the protocol");
 	list_for (pool, &site->catalog->pool_list, node)
 		servers += check_pool(pool);
 	MUST((int)servers == site->catalog->server_count,

@@ -929,10 +929,11 @@ static void ask_something(struct client *c)
 	else
 		ask_several(c);
 	flush(c);
-	if (draw_fault(&c->rng, FAULT_CANCEL, 30000)) {
+	if (draw_fault(&c->rng, FAULT_CANCEL, 60000)) {
+		static const uint64_t most_us[] = {100, 3000, 50000};
 		c->cancel_due.run = send_cancel;
 		event_in(&c->cancel_due,
-		    draw_below(&c->rng, draw_chance(&c->rng, 500) ? 100 : 50000));
+		    draw_below(&c->rng, most_us[draw_below(&c->rng, 3)]));
 	}
 	c->progress_us = world.now_us;
 }
@@ -973,7 +974,7 @@ static void next(struct event *e)
 	}
 	ask_something(c);
 	/* it may vanish while it waits, or even before everything is sent */
-	if (draw_fault(&c->rng, FAULT_CLIENTS, 4000)) {
+	if (draw_fault(&c->rng, FAULT_CLIENTS, 10000)) {
 		if (draw_chance(&c->rng, 300)) {
 			c->is_shut = true;
 			actor_shut(&c->actor);

@@ -86,6 +86,8 @@ static void write_config(uint64_t *rng, bool is_broken)
 	maybe(f, rng, 700, "max_prepared_statements", 1, 20);
 	maybe(f, rng, 300, "sbuf_loopcnt", 0, 5);
 	maybe(f, rng, 300, "verbose", 0, 2);
+	if (draw_chance(rng, 600))
+		fprintf(f, "client_disconnect = cancel\n");
 	maybe(f, rng, 300, "log_min_duration", 0, 1);
 	maybe(f, rng, 300, "query_wait_notify", 0, 5);
 	maybe(f, rng, 300, "dns_max_ttl", 1, 30);
