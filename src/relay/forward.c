@@ -243,8 +243,11 @@ static enum step pass(struct client *client, struct server *server,
 	case 'P':
 		return pass_parse(client, server, m);
 	case 'B':
-		if (server->link.put_back.is_there && m->have > 6)
+		if (server->link.put_back.is_there) {
+			if (m->have < 7)
+				return STEP_MORE; /* its names decide */
 			params_bound_parsed(server, m);
+		}
 		/* fall through */
 	case 'D':
 		if (!unnamed_is_on_server(server))

@@ -201,11 +201,15 @@ static void other_changes_cost_nothing(void **state)
  * the Execute before it is whole. */
 static void execute_reset(struct stage *stage, struct peer *client, struct peer *server)
 {
-	static const char parse[] = "\0reset timezone\0\0\0", bind[8] = "", all[5] = "";
+	static const char parse[] = "\0reset timezone\0\0\0", all[5] = "";
+	static const uint8_t bind[13] = {'B', 0, 0, 0, 12};
 	static const uint8_t head[] = {'E', 0, 0, 0, 9};
 
 	peer_put(client, 'P', parse, sizeof(parse) - 1);
-	peer_put(client, 'B', bind, sizeof(bind));
+	/* the name of the statement comes later */
+	peer_send(client, bind, 6);
+	stage_settle(stage);
+	peer_send(client, bind + 6, sizeof(bind) - 6);
 	peer_send(client, head, sizeof(head));
 	peer_send(client, all, 2);
 	stage_settle(stage);
@@ -217,12 +221,11 @@ static void execute_reset(struct stage *stage, struct peer *client, struct peer 
 
 /* The SET that the pooler sends behind a RESET is answered to nobody, but the client
  * hears of its failure, because its transaction has failed. */
-static void what_is_sent_behind_a_reset(void **state)
+static void send_behind_a_reset(const char *settings)
 {
 	static const char cancelled[] = "SERROR\0C57014\0Mno\0";
 
-	(void)state;
-	struct stage *stage = stage_new("pool_size=1", "");
+	struct stage *stage = stage_new("pool_size=1", settings);
 	struct peer *first, *client, *server;
 
 	stage_pair(stage, &first, &server);
@@ -248,6 +251,13 @@ static void what_is_sent_behind_a_reset(void **state)
 		    has_failed ? "1 2 C:RESET E" : "1 2 C:RESET Z:I"));
 	}
 	stage_free(&stage);
+}
+
+static void what_is_sent_behind_a_reset(void **state)
+{
+	(void)state;
+	send_behind_a_reset("");
+	send_behind_a_reset("max_prepared_statements = 0\n");
 }
 
 /* A client has set the server's own value instead of the one that it asked for.  A
