@@ -266,7 +266,7 @@ int a(void)
         self.assertFinds(words, "doc/a.md:1")
 
     def test_rooms(self):
-        self.put("doc/architecture.md", "| room | its one job |\n|---|---|\n| base/a, base/b | all |\n")
+        self.put("doc/architecture.md", "# A\n\n`base/b` is used.\n\n### base/: all\n\n* `a`, `b`: all.\n")
         self.put("src/base/a_more.c", "int a;\n")
         self.put("include/base/b.h", "int b;\n")
         self.assertClean(rooms)
@@ -274,7 +274,7 @@ int a(void)
         self.assertFinds(rooms, "src/base/c.c")
         os.unlink(os.path.join(self.root, "src/base/c.c"))
         os.unlink(os.path.join(self.root, "include/base/b.h"))
-        self.assertFinds(rooms, "doc/architecture.md:3", "base/b")
+        self.assertFinds(rooms, "doc/architecture.md:7", "base/b")
 
     def test_documents(self):
         text = "# T\n\n## One `[a-b]`\n\n.it's \\_x\n\n@rows@\n\n## Two words\n\n```\na-b\n'c\n```\n"
