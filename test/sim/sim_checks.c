@@ -66,8 +66,8 @@ static void check_asks(const struct pool *pool)
 	list_for (ask, &pool->waiting, node)
 		MUST(ask->state == ASK_WAITING && !ask->seat,
 		    "a client that has a server waits");
-	MUST(pool->waiting.count ==
-		 pool->seekers.count + pool->newcomers.count + pool->replicas.count,
+	MUST(pool->waiting.count == pool->part.seekers.count + pool->newcomers.count +
+					pool->replicas.count,
 	    "queues and waiting clients differ");
 }
 
@@ -114,6 +114,12 @@ static size_t check_pool(const struct pool *pool)
 	return servers;
 }
 
+/* Servers that count, of all workers. */
+static int server_count(const struct catalog *c)
+{
+	return atomic_load(&c->limit->servers);
+}
+
 static void check_limits(struct catalog *c)
 {
 	const struct settings *s = &c->config->settings;
@@ -121,8 +127,8 @@ static void check_limits(struct catalog *c)
 
 	if (world.options.faults & (FAULT_RELOAD | FAULT_ADMIN))
 		return;
-	MUST(!s->max_server_connections || c->server_count <= s->max_server_connections,
-	    "%d servers, and max_server_connections is %d", c->server_count,
+	MUST(!s->max_server_connections || server_count(c) <= s->max_server_connections,
+	    "%d servers, and max_server_connections is %d", server_count(c),
 	    s->max_server_connections);
 	list_for (db, &c->database_list, node) {
 		int most = scope_max_db_connections(scope_of_database(db));
@@ -163,10 +169,10 @@ void checks_turn(void)
 	MUST(site->protocol_errors == 0 || world.options.faults & FAULT_SERVERS,
 	    "a server is taken for one that violates the protocol");
 	list_for (pool, &site->catalog->pool_list, node)
-		servers += check_pool(pool);
-	MUST((int)servers == site->catalog->server_count,
+		servers += check_pool(pool) + pool->has_claim;
+	MUST((int)servers == server_count(site->catalog),
 	    "%zu servers in lists, and %d are counted", servers,
-	    site->catalog->server_count);
+	    server_count(site->catalog));
 	check_limits(site->catalog);
 	check_clients(site);
 }
