@@ -31,6 +31,7 @@ struct host_monitor {
 	struct deadline survey_due, wake;
 	struct later decision;
 	bool is_on;        /* some database of the configuration may need it */
+	bool is_over;      /* it has ended: hints come too late */
 	unsigned renewals; /* of the catalog, when the connections were opened */
 	/* what every watch calls after an event; see host_connection.h */
 	void (*go_on)(struct watched_host *w);

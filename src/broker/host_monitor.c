@@ -357,7 +357,7 @@ void host_monitor_review(struct site *site)
 {
 	struct host_monitor *m = site->host_monitor;
 
-	if (!m)
+	if (!m || m->is_over)
 		return;
 	m->is_on = may_be_needed(site->catalog);
 	if (m->is_on || !list_is_empty(&m->hosts))
@@ -382,7 +382,7 @@ static void take_hint(struct host_monitor *m, const struct hint *hint)
 {
 	struct watched_host *w;
 
-	if (!m)
+	if (!m || m->is_over)
 		return;
 	w = host_survey_find(m, hint->has_name ? hint->name : NULL, hint->port);
 	if (w)
@@ -448,6 +448,7 @@ void host_monitor_end(struct site *site)
 
 	if (!m)
 		return;
+	m->is_over = true;
 	deadline_clear(site->loop, &m->survey_due);
 	deadline_clear(site->loop, &m->wake);
 	later_cancel(site->loop, &m->decision);

@@ -10,6 +10,8 @@
 
 #include "../stage/stage.h"
 #include "broker/host_connection.h"
+#include "broker/host_monitor.h"
+#include "broker/host_survey.h"
 #include "wire/codec.h"
 #include "wire/message.h"
 
@@ -258,6 +260,24 @@ static void what_was_not_asked_for(void **state)
 	stage_free(&stage);
 }
 
+/* What pools notice while everything is being closed begins nothing again. */
+static void hints_come_too_late_at_the_end(void **state)
+{
+	struct peer *monitor;
+	struct stage *stage = begin_asked(&monitor);
+	struct site *site = &stage->site;
+	const struct host *host = stage_pool(stage)->database->hosts.list[0];
+
+	(void)state;
+	host_monitor_end(site);
+	host_monitor_hint(site, host, NULL);
+	host_monitor_review(site);
+	stage_settle(stage);
+	assert_true(list_is_empty(&site->host_monitor->hosts));
+	assert_true(list_is_empty(&site->host_monitor->databases));
+	stage_free(&stage);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -268,6 +288,7 @@ int main(void)
 	    cmocka_unit_test(answers_that_say_nothing),
 	    cmocka_unit_test(a_lost_connection_is_opened_again),
 	    cmocka_unit_test(what_was_not_asked_for),
+	    cmocka_unit_test(hints_come_too_late_at_the_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
