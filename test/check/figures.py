@@ -6,7 +6,7 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (90055, 76000),
+    "lines of src and include": (90057, 76000),
     "files of src/daemon": (26, 26),
     "static functions of three lines or less with one caller": (111, 60),
     "static functions with one caller": (1118, 1000),

@@ -24,6 +24,7 @@
 #include "moving/relocate.h"
 #include "net/block.h"
 #include "net/sock.h"
+#include "net/tls.h"
 #include "relay/relay.h"
 #include "relay/relay_floor.h"
 #include "session/cancel_keys.h"
@@ -291,6 +292,8 @@ struct stage *stage_new_in(struct crew *crew, unsigned index,
 	struct buf ini;
 	struct err err;
 
+	/* a helper thread that nobody waits for may still derive at the exit */
+	tls_stay_at_exit();
 	list_init(&stage->peers);
 	list_init(&stage->fresh);
 	site->log = log_new();
