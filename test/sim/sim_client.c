@@ -87,6 +87,8 @@ struct client {
 	struct actor cancels[CANCELS];
 	struct event cancel_due;
 	bool is_finishing, is_dead;
+	bool is_flushing; /* it has sent a Flush instead of a Sync */
+	struct owed rest; /* what it executes then */
 	bool has_select;  /* its unnamed statement is none but a SELECT */
 	bool is_told_end; /* by a FATAL error */
 	bool is_shut;     /* it has closed its half of the connection */
@@ -155,6 +157,10 @@ static struct owed plan_rows(struct client *c, char *literal, size_t size)
 		    &c->rng, 1, draw_chance(&c->rng, 50) ? 4000000 : 20000);
 	snprintf(literal, size, "%s rows=%ld size=%ld us=%ld%s%s", o.tag, o.rows,
 	    o.size, us, o.may_fail ? " err=1" : "", o.has_notice ? " notice=1" : "");
+	/* the server ends instead of answering */
+	if (draw_fault(&c->rng, FAULT_SERVERS, 2000))
+		snprintf(
+		    literal + strlen(literal), size - strlen(literal), " fatal=1");
 	return o;
 }
 
@@ -376,6 +382,34 @@ static void ask_again(struct client *c)
 	ask_sync(c);
 }
 
+/* Asks for the answers up to here, and goes on with the rest when they have come. */
+static void ask_flushed(struct client *c)
+{
+	char literal[200];
+
+	c->rest = plan_rows(c, literal, sizeof(literal));
+	codec_put_parse(&c->out, "", "SELECT $1 /* flushed */");
+	owe(c, OWES_PARSE);
+	c->has_select = true;
+	put_bind(c, "", literal);
+	owe(c, OWES_BIND);
+	put_named(c, 'D', "", 'P');
+	owe(c, OWES_DESCRIBED);
+	codec_end(&c->out, codec_begin(&c->out, 'H'));
+	c->is_flushing = true;
+}
+
+static void ask_rest(struct client *c)
+{
+	c->is_flushing = false;
+	if (!c->has_failed) {
+		codec_put_execute(&c->out);
+		put_back(c, &c->rest);
+	}
+	ask_sync(c);
+	flush(c);
+}
+
 static void put_copy_data(struct client *c, const struct owed *o)
 {
 	char line[100];
@@ -491,7 +525,8 @@ static void forget_connection(struct client *c)
 	c->state = GONE;
 	c->status = 0;
 	c->cancelled_us = 0;
-	c->has_failed = c->is_shut = c->is_told_end = c->has_select = false;
+	c->has_failed = c->is_shut = c->is_told_end = false;
+	c->has_select = c->is_flushing = false;
 	memset(c->has, 0, sizeof(c->has));
 	memset(c->thinks, 0, sizeof(c->thinks));
 	if (c->is_finishing)
@@ -660,7 +695,8 @@ static void has_failed(struct client *c)
 	c->has_select = false;
 	while ((o = head(c)) && o->kind != OWES_READY)
 		drop_head(c);
-	MUST(o, "client %u got an error that belongs to nothing", c->id);
+	MUST(o || c->is_flushing, "client %u got an error that belongs to nothing",
+	    c->id);
 }
 
 static void got_error(struct client *c, const uint8_t *body, size_t len)
@@ -903,6 +939,8 @@ static void received(struct actor *a)
 		actor_take(a, size);
 		got(c, copy[0], copy + 5, size - 5);
 		mem_free(copy);
+		if (actor_is_open(a) && c->is_flushing && !c->count)
+			event_in(&c->next, draw_below(&c->rng, 3000));
 	}
 }
 
@@ -918,6 +956,8 @@ static void ask_something(struct client *c)
 		ask_begin(c);
 	else if (kind < 28 && c->has_select)
 		ask_again(c);
+	else if (kind < 32)
+		ask_flushed(c);
 	else if (kind < 45)
 		ask_simple(c);
 	else if (kind < 70)
@@ -960,6 +1000,10 @@ static void next(struct event *e)
 	}
 	if (c->state != SERVED || c->count || c->is_shut)
 		return;
+	if (c->is_flushing) {
+		ask_rest(c);
+		return;
+	}
 	if ((c->is_finishing && c->status == 'I') ||
 	    (c->left == 0 && c->status == 'I')) {
 		say_goodbye(c);
