@@ -80,11 +80,6 @@ static void broker_refuse(struct request *request, const struct verdict *v)
 	    v->sqlstate ? v->sqlstate : error_sqlstate(ERROR_CONNECTION_LOST), v->text);
 }
 
-static void broker_hand(struct server *server, unsigned site)
-{
-	server->conn.site->crew->crew->ops->hand(server, site);
-}
-
 /* Acts on the verdict about a server that was given back or has passed its test. */
 static void broker_place(struct server *server, const struct verdict *v)
 {
@@ -112,7 +107,7 @@ static void broker_place(struct server *server, const struct verdict *v)
 		break;
 	case VERDICT_HAND:
 		server_rest(server, 0);
-		broker_hand(server, v->site);
+		server->conn.site->crew->crew->ops->hand(server, v->site);
 		break;
 	case VERDICT_NONE:
 	case VERDICT_WAIT:
@@ -139,16 +134,6 @@ static void broker_log_reserve(const struct pool *pool)
 		conn_log(r->ops->conn(r), LEVEL_WARNING | KIND_POOLS,
 		    "taking connection from reserve_pool");
 	}
-}
-
-static void broker_dial(struct site *site, struct pool *pool, const struct verdict *v)
-{
-	if (v->is_reserve)
-		broker_log_reserve(pool);
-	if (v->is_replication)
-		dial_replica(site, pool, request_client(ask_request(v->ask)));
-	else
-		dial_server(site, pool);
 }
 
 /* For server_fast_close: closes servers that are marked to be replaced, even if a
@@ -229,7 +214,13 @@ static void desk_work(struct later *l)
 			server_retire(seat_server(v.seat), v.text);
 			break;
 		case VERDICT_DIAL:
-			broker_dial(site, pool, &v);
+			if (v.is_reserve)
+				broker_log_reserve(pool);
+			if (v.is_replication)
+				dial_replica(
+				    site, pool, request_client(ask_request(v.ask)));
+			else
+				dial_server(site, pool);
 			break;
 		case VERDICT_NONE:
 		case VERDICT_WAIT:

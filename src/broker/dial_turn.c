@@ -123,14 +123,17 @@ static void turns_expired(struct deadline *d)
 	turns_arm(turns, now);
 }
 
-static struct dial_turns *turns_at(
-    struct site *site, const char *place, int port, dial_go_fn *go)
+bool dial_turn_take(struct server *server, const char *place, dial_go_fn *go)
 {
+	struct site *site = server->conn.site;
+	uint64_t now = loop_now(site->loop);
 	struct dial_turns *turns;
 	struct buf name;
 
+	if (!turns_distance(site))
+		return true;
 	buf_init(&name, 0);
-	buf_printf(&name, "%s:%d", place, port);
+	buf_printf(&name, "%s:%d", place, server->port);
 	turns = map_get_str(site->dial_turns, buf_text(&name));
 	if (!turns) {
 		turns = mem_zero(sizeof(*turns));
@@ -144,18 +147,6 @@ static struct dial_turns *turns_at(
 		map_put_str(site->dial_turns, turns->name, turns);
 	}
 	buf_done(&name);
-	return turns;
-}
-
-bool dial_turn_take(struct server *server, const char *place, dial_go_fn *go)
-{
-	struct site *site = server->conn.site;
-	uint64_t now = loop_now(site->loop);
-	struct dial_turns *turns;
-
-	if (!turns_distance(site))
-		return true;
-	turns = turns_at(site, place, server->port, go);
 	if (list_is_empty(&turns->waiting) && turns_take(turns, now, now)) {
 		deadline_set(site->loop, &turns->next, turns_due(turns));
 		return true;

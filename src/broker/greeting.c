@@ -48,22 +48,6 @@ static const char *take_string(const uint8_t **at, bool is_there)
 	return string;
 }
 
-/* What there is no memory for stays as it was. */
-static void take_text(struct welcome *welcome, const struct buf *text)
-{
-	size_t count = vars_schema_count(vars_schema(&welcome->vars));
-	const uint8_t *at = text->bytes, *end = at + text->len;
-
-	for (size_t i = 0; i < count; i++) {
-		uint8_t kind = *at++;
-		const char *value = take_string(&at, kind != VALUE_NONE);
-		const char *encoding = take_string(&at, kind == VALUE_ENCODED);
-		(void)vars_set_in(&welcome->vars, i, value, encoding);
-	}
-	buf_clear(&welcome->untracked);
-	buf_put(&welcome->untracked, at, (size_t)(end - at));
-}
-
 /* ---- changes ---- */
 
 void greeting_follow(struct greeting *g, const struct greeting_place *place)
@@ -74,8 +58,19 @@ void greeting_follow(struct greeting *g, const struct greeting_place *place)
 		return;
 	buf_init(&text, 0);
 	g->number = central_read_welcome(place->view, place->pool, &text);
-	if (g->number && text.len && !text.failed)
-		take_text(&g->welcome, &text);
+	if (g->number && text.len && !text.failed) {
+		/* what there is no memory for stays as it was */
+		size_t count = vars_schema_count(vars_schema(&g->welcome.vars));
+		const uint8_t *at = text.bytes, *end = at + text.len;
+		for (size_t i = 0; i < count; i++) {
+			uint8_t kind = *at++;
+			const char *value = take_string(&at, kind != VALUE_NONE);
+			const char *encoding = take_string(&at, kind == VALUE_ENCODED);
+			(void)vars_set_in(&g->welcome.vars, i, value, encoding);
+		}
+		buf_clear(&g->welcome.untracked);
+		buf_put(&g->welcome.untracked, at, (size_t)(end - at));
+	}
 	buf_done(&text);
 }
 

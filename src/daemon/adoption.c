@@ -75,19 +75,6 @@ static void note_change(void *ctx, const char *text)
 		log_put(site->log, LEVEL_WARNING | KIND_RELOAD, NULL, "%s", text);
 }
 
-/* Logins and connections keep the old rules and contexts that they hold references to.
- */
-static void take_rules(struct site *site, const struct adoption *a)
-{
-	struct access_rules *old_rules = site->rules;
-	struct tls_setup *old_tls = site->tls;
-
-	site->rules = access_rules_ref(a->rules);
-	site->tls = tls_setup_ref(a->tls);
-	access_rules_unref(&old_rules);
-	tls_setup_unref(&old_tls);
-}
-
 void adoption_take(struct site *site, const struct adoption *a)
 {
 	const struct settings *s = &a->config->settings;
@@ -96,7 +83,14 @@ void adoption_take(struct site *site, const struct adoption *a)
 		catalog_adopt(site->catalog, a->config, a->users, note_change, site);
 	if (a->is_obsoleting)
 		catalog_mark_dirty(site->catalog, NULL);
-	take_rules(site, a);
+	/* logins and connections keep the old rules and contexts that they hold
+	 * references to */
+	struct access_rules *old_rules = site->rules;
+	struct tls_setup *old_tls = site->tls;
+	site->rules = access_rules_ref(a->rules);
+	site->tls = tls_setup_ref(a->tls);
+	access_rules_unref(&old_rules);
+	tls_setup_unref(&old_tls);
 	if (a->is_tls_only)
 		return;
 	site->net.rounds = s->sbuf_loopcnt;
@@ -126,24 +120,20 @@ static void notice_opened(struct letter *letter)
 	mem_free(notice);
 }
 
-static void send_notice(struct crew_member *to, struct adoption *a)
-{
-	struct notice *notice = mem_zero(sizeof(*notice));
-
-	atomic_fetch_add(&a->refs, 1);
-	notice->letter.open = notice_opened;
-	notice->site = to->site;
-	notice->adoption = a;
-	crew_post(to, &notice->letter);
-}
-
 void adoption_spread(struct site *control, struct adoption *a)
 {
 	struct crew *crew = control->crew ? control->crew->crew : NULL;
 
 	a->order = crew_begin_order(control);
 	for (unsigned i = 0; crew && i < crew->worker_count; i++)
-		if (!crew_call(&crew->members[i], adopt, a))
-			send_notice(&crew->members[i], a);
+		if (!crew_call(&crew->members[i], adopt, a)) {
+			struct crew_member *to = &crew->members[i];
+			struct notice *notice = mem_zero(sizeof(*notice));
+			atomic_fetch_add(&a->refs, 1);
+			notice->letter.open = notice_opened;
+			notice->site = to->site;
+			notice->adoption = a;
+			crew_post(to, &notice->letter);
+		}
 	adopt(control, a);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/time_us.h"
 #include "broker/broker.h"
 #include "login/login_state.h"
 #include "pool/credentials.h"
@@ -456,11 +457,6 @@ static uint64_t after(uint64_t start_us, uint64_t limit_us)
 	return limit_us ? start_us + limit_us : UINT64_MAX;
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 /* Sends Parse, Bind, Describe, Execute and Sync in one write.  No parameters of a
  * client are set on the server before: a client's search_path must not change what the
  * query finds. */
@@ -475,7 +471,7 @@ static void lookup_send(struct lookup *lookup)
 	lookup->sent_us = loop_now(lookup->site->loop);
 	conn_hand_on(&server->conn, &query_ops);
 	conn_set_deadline(&server->conn,
-	    earlier(after(lookup->sent_us, scope_query_timeout(scope)),
+	    time_earlier(after(lookup->sent_us, scope_query_timeout(scope)),
 		after(lookup->sent_us, scope_transaction_timeout(scope))));
 	static const char messages[] = "PBDES";
 	for (const char *type = messages; *type; type++)
@@ -666,7 +662,7 @@ uint64_t authquery_due(const struct client *client, enum error_id *error)
 	scope = scope_of_pool(lookup->request.ask.pool);
 	query = after(login->waits_since_us, scope_query_timeout(scope));
 	*error = wait <= query ? ERROR_QUERY_WAIT_TIMEOUT : ERROR_QUERY_TIMEOUT_QUEUED;
-	return earlier(wait, query);
+	return time_earlier(wait, query);
 }
 
 void authquery_leave(struct client *client)

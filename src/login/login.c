@@ -85,10 +85,17 @@ static void login_finish(struct client *client)
 	conn_unpark(&client->conn);
 }
 
-static enum step login_wait(struct client *client, enum ask_kind kind)
+/* A replication client waits for the server connection that it gets for itself, which
+ * also provides the parameters to greet it with, unless another worker knows those of
+ * ordinary servers.  No ordinary server is opened for that: a client of physical
+ * replication names the database "replication", which need not exist. */
+static enum step login_await_welcome(struct client *client)
 {
+	bool has_own =
+	    client->replication && !pool_has_welcome(client->request.ask.pool);
 	const char *sqlstate, *text;
 
+	enum ask_kind kind = has_own ? ASK_REPLICATION : ASK_WELCOME;
 	login_begin_wait(client->login, conn_now(&client->conn));
 	switch (broker_ask(&client->request, kind, &sqlstate, &text)) {
 	case BROKER_REFUSED:
@@ -103,18 +110,6 @@ static enum step login_wait(struct client *client, enum ask_kind kind)
 	}
 	login_clocks_arm_welcome(client);
 	return STEP_NEXT;
-}
-
-/* A replication client waits for the server connection that it gets for itself, which
- * also provides the parameters to greet it with, unless another worker knows those of
- * ordinary servers.  No ordinary server is opened for that: a client of physical
- * replication names the database "replication", which need not exist. */
-static enum step login_await_welcome(struct client *client)
-{
-	bool has_own =
-	    client->replication && !pool_has_welcome(client->request.ask.pool);
-
-	return login_wait(client, has_own ? ASK_REPLICATION : ASK_WELCOME);
 }
 
 /* Meanwhile a RECONNECT may have made the pool forget what it greets clients with. */
@@ -166,18 +161,13 @@ static void login_keep_keys(struct client *client, struct pool *pool)
 	pool->has_pass_through = true;
 }
 
-static bool login_is_console_admin(const struct client *client)
-{
-	return client->database && client->database->is_admin &&
-	       text_list_has(site_settings(client->conn.site)->admin_users,
-		   client->login->startup.user);
-}
-
 /* Counts the client against limits, after its proof, so that strangers cannot use up
  * the connections of others.  -1: a limit is exceeded; the client has got an error. */
 static int login_count(struct client *client)
 {
-	bool exempt = login_is_console_admin(client);
+	bool exempt = client->database && client->database->is_admin &&
+		      text_list_has(site_settings(client->conn.site)->admin_users,
+			  client->login->startup.user);
 	bool has_room = database_may_enter(client->database, exempt);
 
 	client->is_counted = true;
@@ -190,17 +180,6 @@ static int login_count(struct client *client)
 		return -1;
 	}
 	return 0;
-}
-
-/* Logins to servers use the password that LDAP or PAM has accepted. */
-static void login_take_password(struct client *client)
-{
-	const struct login *login = client->login;
-
-	if (!client->user)
-		client->user =
-		    catalog_user(client->conn.site->catalog, login->startup.user);
-	user_remember(client->user, login->password);
 }
 
 /* Rights are checked after the proof, so that errors do not tell who exists. */
@@ -241,8 +220,13 @@ static enum step login_authenticated(struct client *client)
 		client_fatal(client, ERROR_SHUTTING_DOWN);
 		return STEP_CLOSE;
 	}
-	if (login->password)
-		login_take_password(client);
+	if (login->password) {
+		/* logins to servers use the password that LDAP or PAM has accepted */
+		if (!client->user)
+			client->user = catalog_user(
+			    client->conn.site->catalog, login->startup.user);
+		user_remember(client->user, login->password);
+	}
 	if (login_count(client) < 0)
 		return STEP_CLOSE;
 	pool = catalog_pool(client->database, client->user);
@@ -356,16 +340,6 @@ static enum step login_check_proof(struct client *client, const struct message *
 	return login_handle_proof(client, proof);
 }
 
-/* A message that is longer than any proof is not kept.  The client gets the error of a
- * wrong proof when it has sent all of it, because many clients read no error before. */
-static enum step login_skip(struct client *client, const struct message *m)
-{
-	if (!message_is_whole(m))
-		return STEP_NEXT;
-	proof_fail(client);
-	return STEP_CLOSE;
-}
-
 static enum step login_part(
     struct conn *conn, struct block *block, const uint8_t *p, size_t len)
 {
@@ -399,8 +373,15 @@ static enum step login_message(struct conn *conn, const struct message *m)
 		conn_doom(conn, "%s", error_text(ERROR_BAD_PACKET));
 		return STEP_CLOSE;
 	}
-	if (proof_is_too_long(client, m))
-		return login_skip(client, m);
+	if (proof_is_too_long(client, m)) {
+		/* A message that is longer than any proof is not kept.  The client gets
+		 * the error of a wrong proof when it has sent all of it, because many
+		 * clients read no error before. */
+		if (!message_is_whole(m))
+			return STEP_NEXT;
+		proof_fail(client);
+		return STEP_CLOSE;
+	}
 	if (!message_is_whole(m)) {
 		long_parts_make_room(client, m->have);
 		return STEP_MORE;
@@ -487,18 +468,6 @@ static void login_find_database(struct client *client)
 	database_hold(db);
 }
 
-/* With trust everybody may learn which databases exist. */
-static void login_find_stand_in(struct client *client)
-{
-	struct login *login = client->login;
-	struct database *db = client->conn.site->catalog->stand_in;
-
-	if (!login->is_fake_db || !db || db->disabled || login->method == AUTH_TRUST)
-		return;
-	login->stand_in = db;
-	database_hold(db);
-}
-
 /* auth_type=any: every client logs in as the database's forced user. */
 static int login_find_any_user(struct client *client)
 {
@@ -527,23 +496,19 @@ static struct user *login_static_user(const struct client *client)
 	return is_known ? user : NULL;
 }
 
-/* Who has left auth_file has no secret any more, which trust does not ask for. */
-static struct user *login_former_user(const struct client *client)
-{
-	struct user *user =
-	    catalog_find_user(client->conn.site->catalog, client->login->startup.user);
-
-	return user && user->is_listed ? user : NULL;
-}
-
 static void login_find_user(struct client *client)
 {
 	struct login *login = client->login;
 	char word[LOG_WORD];
 
 	client->user = login_static_user(client);
-	if (!client->user && login->method == AUTH_TRUST)
-		client->user = login_former_user(client);
+	if (!client->user && login->method == AUTH_TRUST) {
+		/* who has left auth_file has no secret any more, which trust does not
+		 * ask for */
+		struct user *user = catalog_find_user(
+		    client->conn.site->catalog, client->login->startup.user);
+		client->user = user && user->is_listed ? user : NULL;
+	}
 	if (client->user)
 		return;
 	conn_log(&client->conn, LEVEL_LOG | KIND_AUTH, "no such user: %s",
@@ -577,24 +542,6 @@ static void login_log_attempt(const struct client *client)
 	    "login attempt: db=%s user=%s tls=%s replication=%s", startup->database,
 	    startup->user, conn_tls_text(&client->conn, tls, "no"),
 	    client_replication_word(client));
-}
-
-/* On the unix socket, the process's own account needs no password for the console. */
-static bool login_is_own_console(const struct client *client)
-{
-	return client->database && client->database->is_admin &&
-	       client->is_unix_owner &&
-	       strcmp(client->login->startup.user, "pgbouncer") == 0;
-}
-
-static enum step login_own_console(struct client *client)
-{
-	client->user = catalog_user(client->conn.site->catalog, "pgbouncer");
-	client->is_admin = true;
-	conn_log(
-	    &client->conn, LEVEL_LOG | KIND_AUTH, "pgbouncer access from unix socket");
-	login_log_attempt(client);
-	return login_authenticated(client);
 }
 
 /* User and secret are known, or known to be missing: asks for the proof. */
@@ -636,20 +583,6 @@ static void login_await_lookup(struct client *client)
 	login_clocks_arm_lookup(client);
 }
 
-static enum step login_ask(struct client *client)
-{
-	switch (authquery_begin(client, false, login_found_later)) {
-	case AUTHQUERY_FOUND:
-		return login_found(client);
-	case AUTHQUERY_WAIT:
-		login_await_lookup(client);
-		return STEP_NEXT;
-	case AUTHQUERY_REFUSED:
-		break;
-	}
-	return STEP_CLOSE;
-}
-
 static enum step login_ask_again(struct client *client)
 {
 	if (authquery_begin(client, true, login_found_again) == AUTHQUERY_REFUSED)
@@ -663,16 +596,32 @@ static enum step login_settle_user(struct client *client)
 	enum auth_type method = client->login->method;
 	int found = 0;
 
-	login_find_stand_in(client);
+	/* with trust everybody may learn which databases exist */
+	struct login *login = client->login;
+	struct database *db = client->conn.site->catalog->stand_in;
+	if (login->is_fake_db && db && !db->disabled && login->method != AUTH_TRUST) {
+		login->stand_in = db;
+		database_hold(db);
+	}
 	if (method == AUTH_ANY)
 		found = login_find_any_user(client);
 	else if (method_is_external(method))
 		found = login_find_external_user(client);
 	else if (method_may_succeed(method) && authquery_is_for(client) &&
-		 !login_static_user(client))
-		return login_ask(client);
-	else
+		 !login_static_user(client)) {
+		switch (authquery_begin(client, false, login_found_later)) {
+		case AUTHQUERY_FOUND:
+			return login_found(client);
+		case AUTHQUERY_WAIT:
+			login_await_lookup(client);
+			return STEP_NEXT;
+		case AUTHQUERY_REFUSED:
+			break;
+		}
+		return STEP_CLOSE;
+	} else {
 		login_find_user(client);
+	}
 	return found < 0 ? STEP_CLOSE : login_prove(client);
 }
 
@@ -689,8 +638,17 @@ static enum step login_settle(struct client *client)
 	struct login *login = client->login;
 
 	login_find_database(client);
-	if (login_is_own_console(client))
-		return login_own_console(client);
+	/* on the unix socket, the process's own account needs no password for the
+	 * console */
+	if (client->database && client->database->is_admin && client->is_unix_owner &&
+	    strcmp(client->login->startup.user, "pgbouncer") == 0) {
+		client->user = catalog_user(client->conn.site->catalog, "pgbouncer");
+		client->is_admin = true;
+		conn_log(&client->conn, LEVEL_LOG | KIND_AUTH,
+		    "pgbouncer access from unix socket");
+		login_log_attempt(client);
+		return login_authenticated(client);
+	}
 	if (login->startup.is_user_too_long) {
 		client_fatal(client, ERROR_USERNAME_TOO_LONG);
 		return STEP_CLOSE;
@@ -732,36 +690,10 @@ static int login_find_room(struct client *client)
 	return -1;
 }
 
-/* With several workers, clients of the console are served by the control site. */
-static bool login_is_for_control(const struct client *client)
-{
-	return !crew_is_control(client->conn.site) && login_is_for_console(client);
-}
-
-/* Sends the client to the control site, where its login begins anew. */
-static void login_pass_on(struct client *client)
-{
-	login_free(client);
-	passing_begin(client, crew_control(client->conn.site->crew->crew));
-}
-
-static void login_negotiate(struct client *client)
-{
-	struct startup *startup = &client->login->startup;
-	struct buf buf;
-	if (!startup_needs_negotiation(startup))
-		return;
-	buf_init(&buf, 0);
-	codec_put_negotiate(&buf, startup_protocol(startup),
-	    (const char *const *)startup->unsupported, startup->unsupported_count);
-	conn_send(&client->conn, &buf);
-	buf_done(&buf);
-	startup_forget_unsupported(startup);
-}
-
 enum step login_begin(struct client *client, const struct message *m)
 {
 	struct login *login = slab_get(client->conn.site->login_slab);
+	struct buf buf;
 
 	client->login = login;
 	login->client = client;
@@ -772,8 +704,12 @@ enum step login_begin(struct client *client, const struct message *m)
 	if (startup_read(client, &login->startup, m) < 0)
 		return STEP_CLOSE;
 	login->is_named = true;
-	if (login_is_for_control(client)) {
-		login_pass_on(client);
+	/* with several workers, clients of the console are served by the control site
+	 */
+	if (!crew_is_control(client->conn.site) && login_is_for_console(client)) {
+		/* sends the client to the control site, where its login begins anew */
+		login_free(client);
+		passing_begin(client, crew_control(client->conn.site->crew->crew));
 		return STEP_PARK;
 	}
 	if (login_find_room(client) < 0)
@@ -782,6 +718,15 @@ enum step login_begin(struct client *client, const struct message *m)
 		client_fatal(client, ERROR_NO_MORE_DESCRIPTORS);
 		return STEP_CLOSE;
 	}
-	login_negotiate(client);
+	struct startup *startup = &client->login->startup;
+	if (startup_needs_negotiation(startup)) {
+		buf_init(&buf, 0);
+		codec_put_negotiate(&buf, startup_protocol(startup),
+		    (const char *const *)startup->unsupported,
+		    startup->unsupported_count);
+		conn_send(&client->conn, &buf);
+		buf_done(&buf);
+		startup_forget_unsupported(startup);
+	}
 	return login_settle(client);
 }

@@ -25,18 +25,6 @@ struct loan {
 	struct buf sealed; /* records received but not read */
 };
 
-static struct loan *loan_new(struct site *from, unsigned to, const struct pool *pool)
-{
-	struct loan *loan = mem_zero(sizeof(*loan));
-
-	loan->to = &from->crew->crew->members[to];
-	loan->pool = central_pool_ref(&from->catalog->view, pool->part.whole);
-	bundle_init(&loan->parcels);
-	buf_init(&loan->sealed, 0);
-	loan->fd = -1;
-	return loan;
-}
-
 /* At either of its sites. */
 static void loan_free(struct loan *loan, struct site *site)
 {
@@ -51,34 +39,10 @@ static void loan_free(struct loan *loan, struct site *site)
 
 /* ---- arrival ---- */
 
-/* Makes the server at this site. */
-static void take_server(struct loan *loan, struct moving *moving, struct parcel *parcel)
-{
-	struct site *site = loan->to->site;
-	struct server *server;
-	int fd = loan->fd;
-
-	parcel->server.seat.is_carried = true;
-	loan->fd = -1;
-	/* the next client would take what nobody has asked for as its answer */
-	if (!server_may_send_any_time(
-		parcel->server.conn.unread.at, parcel->server.conn.unread.len))
-		parcel->server.seat.is_dirty = true;
-	site->lend_counts.in++;
-	site->lend_counts.waits_served +=
-	    notes_is_waited_for(site->catalog, loan->pool);
-	server = moving_take_server(moving, &parcel->server, fd);
-	if (loan->tls && stream_give_tls(&server->conn.stream, &loan->tls,
-			     loan->sealed.bytes, loan->sealed.len) < 0)
-		conn_doom(&server->conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
-	/* the site was suspended while the server was on its way */
-	if (site->catalog->suspended && server->seat.state == SEAT_IDLE)
-		conn_hush(&server->conn);
-}
-
 static void take_one(void *ctx, struct moving *moving, struct parcel *parcel)
 {
 	struct loan *loan = ctx;
+	struct server *server;
 
 	/* RECONNECT, or another configuration: what was known of servers there counts
 	 * for as little as what was known here. */
@@ -86,35 +50,43 @@ static void take_one(void *ctx, struct moving *moving, struct parcel *parcel)
 		parcel->server.seat.is_dirty = true;
 	else if (crew_has_missed(loan->to, loan->after) && parcel->kind == PARCEL_POOL)
 		parcel->pool.has_welcome = false;
-	if (parcel->kind == PARCEL_SERVER)
-		take_server(loan, moving, parcel);
-	else
+	if (parcel->kind == PARCEL_SERVER) {
+		/* makes the server at this site */
+		struct site *site = loan->to->site;
+		int fd = loan->fd;
+		parcel->server.seat.is_carried = true;
+		loan->fd = -1;
+		/* the next client would take what nobody has asked for as its answer */
+		if (!server_may_send_any_time(
+			parcel->server.conn.unread.at, parcel->server.conn.unread.len))
+			parcel->server.seat.is_dirty = true;
+		site->lend_counts.in++;
+		site->lend_counts.waits_served +=
+		    notes_is_waited_for(site->catalog, loan->pool);
+		server = moving_take_server(moving, &parcel->server, fd);
+		if (loan->tls && stream_give_tls(&server->conn.stream, &loan->tls,
+				     loan->sealed.bytes, loan->sealed.len) < 0)
+			conn_doom(&server->conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
+		/* the site was suspended while the server was on its way */
+		if (site->catalog->suspended && server->seat.state == SEAT_IDLE)
+			conn_hush(&server->conn);
+	} else {
 		moving_note(moving, parcel);
-}
-
-static void unpack(struct loan *loan)
-{
-	struct site *site = loan->to->site;
-
-	bundle_open(&loan->parcels, site, take_one, loan);
-	/* the server was not accepted */
-	if (loan->fd >= 0)
-		notes_lost(site->catalog, loan->pool);
+	}
 }
 
 static void loan_opened(struct letter *letter)
 {
 	struct loan *loan = container_of(letter, struct loan, letter);
 
-	if (loan->to->site->shutdown != SHUTDOWN_NOW)
-		unpack(loan);
+	if (loan->to->site->shutdown != SHUTDOWN_NOW) {
+		struct site *site = loan->to->site;
+		bundle_open(&loan->parcels, site, take_one, loan);
+		/* the server was not accepted */
+		if (loan->fd >= 0)
+			notes_lost(site->catalog, loan->pool);
+	}
 	loan_free(loan, loan->to->site);
-}
-
-static void post(struct loan *loan)
-{
-	loan->letter.open = loan_opened;
-	crew_post(loan->to, &loan->letter);
 }
 
 /* ---- servers that go ---- */
@@ -133,7 +105,13 @@ static const struct conn_ops lent_ops = {
 static void send_off(struct conn *conn)
 {
 	struct server *server = conn_server(conn);
-	struct loan *loan = loan_new(conn->site, server->lent_to, server->seat.pool);
+	struct loan *loan = mem_zero(sizeof(*loan));
+	loan->to = &conn->site->crew->crew->members[server->lent_to];
+	loan->pool =
+	    central_pool_ref(&conn->site->catalog->view, server->seat.pool->part.whole);
+	bundle_init(&loan->parcels);
+	buf_init(&loan->sealed, 0);
+	loan->fd = -1;
 
 	loan->after = server->lent_after;
 	if (moving_offer_server(conn->site, server, bundle_put, &loan->parcels) < 0) {
@@ -150,7 +128,8 @@ static void send_off(struct conn *conn)
 	loan->fd = stream_take_fd(&conn->stream);
 	pool_carried(&server->seat);
 	conn->site->lend_counts.out++;
-	post(loan);
+	loan->letter.open = loan_opened;
+	crew_post(loan->to, &loan->letter);
 	conn_hand_on(conn, &lent_ops);
 	/* no Terminate is sent, because the server connection lives on */
 	server->is_cut = true;

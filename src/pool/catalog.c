@@ -145,27 +145,21 @@ void pool_free(struct pool *pool)
 	database_free_if_unused(db);
 }
 
-static void free_all_pools(struct catalog *c)
-{
-	struct pool *pool, *after;
-
-	list_for_safe (pool, after, &c->pool_list, node) {
-		assert(pool_is_empty(pool));
-		pool_free(pool);
-	}
-}
-
 void catalog_free(struct catalog **cp)
 {
 	struct catalog *c = *cp;
 	struct database *db;
 	struct user *user;
 	size_t at = 0;
+	struct pool *pool, *after;
 
 	if (!c)
 		return;
 	activity_end(c);
-	free_all_pools(c);
+	list_for_safe (pool, after, &c->pool_list, node) {
+		assert(pool_is_empty(pool));
+		pool_free(pool);
+	}
 	while ((db = map_next(c->databases, &at)))
 		database_free(db);
 	for (at = 0; (user = map_next(c->users, &at));)
@@ -233,44 +227,34 @@ static void database_unlist(struct database *db)
 	list_remove(&c->database_list, &db->node);
 }
 
-static void set_forced_secret(struct database *db, const char *password)
-{
-	struct secret secret;
-
-	secret_init(&secret, password ? password : "");
-	if (secret_is_equal(&secret, &db->forced_secret)) {
-		secret_done(&secret);
-		return;
-	}
-	secret_done(&db->forced_secret);
-	scram_cache_done(&db->forced_cache);
-	db->forced_secret = secret;
-}
-
-static void adopt_hosts(struct database *db)
+void database_set_config(struct database *db, const struct database_config *config)
 {
 	struct pool *pool;
+	struct secret secret;
 
+	db->config = config;
 	if (hosts_adopt(db))
 		hosts_begin_at(&db->hosts, db->catalog->view.worker);
 	list_for (pool, &db->pools, db_node) {
 		pool->wanted_host = 0;
 		hosts_forget_shares(pool, false);
 	}
-}
-
-void database_set_config(struct database *db, const struct database_config *config)
-{
-	db->config = config;
-	adopt_hosts(db);
 	if (config->user)
 		db->forced_user = catalog_user(db->catalog, config->user);
 	if (text_or_null(config->own.auth_user))
 		catalog_user(db->catalog, config->own.auth_user);
 	/* a forced user that stays without being in the entry keeps its password as
 	 * well */
-	if (config->user || config->password || !db->forced_user)
-		set_forced_secret(db, config->password);
+	if (config->user || config->password || !db->forced_user) {
+		secret_init(&secret, config->password ? config->password : "");
+		if (secret_is_equal(&secret, &db->forced_secret)) {
+			secret_done(&secret);
+			return;
+		}
+		secret_done(&db->forced_secret);
+		scram_cache_done(&db->forced_cache);
+		db->forced_secret = secret;
+	}
 }
 
 const struct database_config *catalog_read_template(
@@ -334,17 +318,6 @@ struct database *catalog_database(struct catalog *c, const char *name, bool *is_
 	return db;
 }
 
-/* The console's pool has fixed limits, independent of the settings. */
-static void set_admin_limits(struct level *own)
-{
-	own->default_pool_size = 2;
-	level_set_given(own, SETTING_INDEX_default_pool_size, true);
-	level_set_given(own, SETTING_INDEX_min_pool_size, true);
-	level_set_given(own, SETTING_INDEX_reserve_pool_size, true);
-	own->pool_mode = POOL_MODE_STATEMENT;
-	level_set_given(own, SETTING_INDEX_pool_mode, true);
-}
-
 struct database *catalog_add_admin(struct catalog *c, const struct service *service)
 {
 	struct database *db = database_new(c, "pgbouncer");
@@ -362,7 +335,13 @@ struct database *catalog_add_admin(struct catalog *c, const struct service *serv
 	    .port = c->config ? c->config->settings.listen_port : 0,
 	    .user = db->name,
 	};
-	set_admin_limits(&config->own);
+	/* the console's pool has fixed limits, independent of the settings */
+	config->own.default_pool_size = 2;
+	level_set_given(&config->own, SETTING_INDEX_default_pool_size, true);
+	level_set_given(&config->own, SETTING_INDEX_min_pool_size, true);
+	level_set_given(&config->own, SETTING_INDEX_reserve_pool_size, true);
+	config->own.pool_mode = POOL_MODE_STATEMENT;
+	level_set_given(&config->own, SETTING_INDEX_pool_mode, true);
 	db->arena = arena;
 	db->service = service;
 	db->is_admin = true;
@@ -462,28 +441,23 @@ void pool_free_if_unused(struct pool *pool)
 		pool_free(pool);
 }
 
-static void kill_pool(struct pool *pool, const char *reason)
-{
-	struct catalog *c = pool->database->catalog;
-
-	if (pool->is_killed)
-		return;
-	map_del(c->pools, &pool->database, sizeof(struct pool_key));
-	room_forget(pool);
-	exchange_part(pool);
-	pool->is_killed = true;
-	if (pool_is_empty(pool))
-		pool_free(pool);
-	else
-		c->events->kill(c->events_ctx, pool, reason);
-}
-
 static void kill_pools_of(struct database *db, const char *reason)
 {
 	struct pool *pool, *after;
 
-	list_for_safe (pool, after, &db->pools, db_node)
-		kill_pool(pool, reason);
+	list_for_safe (pool, after, &db->pools, db_node) {
+		struct catalog *c = pool->database->catalog;
+		if (pool->is_killed)
+			continue;
+		map_del(c->pools, &pool->database, sizeof(struct pool_key));
+		room_forget(pool);
+		exchange_part(pool);
+		pool->is_killed = true;
+		if (pool_is_empty(pool))
+			pool_free(pool);
+		else
+			c->events->kill(c->events_ctx, pool, reason);
+	}
 }
 
 void database_drop(struct database *db, struct config *keep, const char *reason)

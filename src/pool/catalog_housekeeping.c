@@ -4,15 +4,11 @@
  */
 #include <string.h>
 
+#include "base/time_us.h"
 #include "pool/catalog_parts.h"
 #include "pool/pool.h"
 #include "pool/pool_effective.h"
 #include "pool/seats.h"
-
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
 
 static bool has_own_idle_timeout(const struct config *config)
 {
@@ -31,12 +27,6 @@ void catalog_refuse_paused(struct catalog *c)
 	}
 }
 
-/* Several sites have parts of one pool; only the last part is reported in the log. */
-static bool is_last_of_pool(const struct pool *pool)
-{
-	return central_is_last(&pool->database->catalog->view, &pool->part.whole->name);
-}
-
 static uint64_t drop_idle_pools(
     struct catalog *c, catalog_note_fn *note, void *note_ctx)
 {
@@ -52,13 +42,17 @@ static uint64_t drop_idle_pools(
 			pool_free(pool);
 		} else if (!timeout || age < timeout) {
 			if (timeout)
-				next = earlier(next, pool->idle_since_us + timeout);
+				next =
+				    time_earlier(next, pool->idle_since_us + timeout);
 			/* with the same timeout for all, the rest of the list is not
 			 * due either */
 			if (is_uniform)
 				break;
 		} else if (pool_may_be_freed(pool)) {
-			if (is_last_of_pool(pool))
+			/* several sites have parts of one pool; only the last part is
+			 * reported in the log */
+			if (central_is_last(&pool->database->catalog->view,
+				&pool->part.whole->name))
 				catalog_note(note, note_ctx,
 				    "cleaning up idle pool for user %s on db %s "
 				    "because: "
@@ -83,11 +77,6 @@ static bool has_used_pool(const struct database *db)
 	return false;
 }
 
-static bool is_known_here_only(const struct database *db)
-{
-	return !db->limit || central_is_last(&db->catalog->view, &db->limit->name);
-}
-
 static uint64_t drop_idle_databases(
     struct catalog *c, catalog_note_fn *note, void *note_ctx)
 {
@@ -110,7 +99,8 @@ static uint64_t drop_idle_databases(
 		/* PAUSE and DISABLE of the administrator would be forgotten with it */
 		if (db->paused || db->disabled || has_used_pool(db))
 			continue;
-		if (!is_due && is_known_here_only(db))
+		if (!is_due && (!db->limit || central_is_last(&db->catalog->view,
+						  &db->limit->name)))
 			catalog_note(note, note_ctx,
 			    "dropping database '%s' as it does not exist anymore or "
 			    "inactive auto-database",
@@ -126,14 +116,7 @@ uint64_t catalog_housekeeping(
 	catalog_note_time(c, now_us);
 	uint64_t databases = drop_idle_databases(c, note, note_ctx);
 	uint64_t pools = drop_idle_pools(c, note, note_ctx);
-	return earlier(databases, pools);
-}
-
-/* Whether nobody uses the pool and nothing was counted since the last snapshot. */
-static bool is_still(const struct pool *pool)
-{
-	return node_is_linked(&pool->idle_node) && latency_is_still(&pool->latency) &&
-	       memcmp(&pool->history.older, &pool->stats, sizeof(pool->stats)) == 0;
+	return time_earlier(databases, pools);
 }
 
 void catalog_snapshot_stats(struct catalog *c, uint64_t now_us)
@@ -145,7 +128,10 @@ void catalog_snapshot_stats(struct catalog *c, uint64_t now_us)
 		pool->history.older = pool->history.newer;
 		pool->history.newer = pool->stats;
 		latency_snapshot(&pool->latency);
-		if (is_still(pool))
+		if (node_is_linked(&pool->idle_node) &&
+		    latency_is_still(&pool->latency) &&
+		    memcmp(&pool->history.older, &pool->stats, sizeof(pool->stats)) ==
+			0)
 			list_remove(&c->counted, &pool->counted_node);
 	}
 	c->snapshot_count++;

@@ -206,19 +206,6 @@ static size_t name_users(const struct catalog *c, bool has_all, struct named *al
 	return n;
 }
 
-static void show(
-    struct catalog *c, const struct named *named, catalog_user_fn *fn, void *ctx)
-{
-	struct user unused = {.name = (char *)(uintptr_t)named->name, .catalog = c};
-
-	if (named->user) {
-		fn(ctx, named->user);
-		return;
-	}
-	unused.config = c->config ? config_user(c->config, named->name) : NULL;
-	fn(ctx, &unused);
-}
-
 void catalog_each_user(struct catalog *c, bool has_all, catalog_user_fn *fn, void *ctx)
 {
 	size_t most = map_count(c->users) + catalog_user_count(c);
@@ -226,7 +213,16 @@ void catalog_each_user(struct catalog *c, bool has_all, catalog_user_fn *fn, voi
 	size_t count = name_users(c, has_all, all);
 
 	qsort(all, count, sizeof(*all), compare_names);
-	for (size_t i = 0; i < count; i++)
-		show(c, &all[i], fn, ctx);
+	for (size_t i = 0; i < count; i++) {
+		const struct named *named = &all[i];
+		struct user unused = {
+		    .name = (char *)(uintptr_t)named->name, .catalog = c};
+		if (named->user) {
+			fn(ctx, named->user);
+			continue;
+		}
+		unused.config = c->config ? config_user(c->config, named->name) : NULL;
+		fn(ctx, &unused);
+	}
 	mem_free(all);
 }

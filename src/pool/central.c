@@ -101,17 +101,6 @@ void central_unlock(struct central_view *view)
 	view->told_count = 0;
 }
 
-static void grow_told(struct central_view *view)
-{
-	struct central_told *old = view->told;
-
-	view->told_size += 16;
-	view->told = mem_alloc(view->told_size * sizeof(view->told[0]));
-	if (old)
-		memcpy(view->told, old, view->told_count * sizeof(old[0]));
-	mem_free(old);
-}
-
 void central_tell(struct central_view *view, unsigned worker, enum note_kind kind,
     struct central_pool *pool, struct central_limit *limit)
 {
@@ -122,8 +111,14 @@ void central_tell(struct central_view *view, unsigned worker, enum note_kind kin
 		return;
 	if (part && kind == NOTE_LOOK)
 		part->is_told = true;
-	if (view->told_count == view->told_size)
-		grow_told(view);
+	if (view->told_count == view->told_size) {
+		struct central_told *old = view->told;
+		view->told_size += 16;
+		view->told = mem_alloc(view->told_size * sizeof(view->told[0]));
+		if (old)
+			memcpy(view->told, old, view->told_count * sizeof(old[0]));
+		mem_free(old);
+	}
 	if (pool)
 		pool->name.refs++;
 	else
@@ -357,17 +352,6 @@ unsigned central_read_welcome(
 	return number;
 }
 
-static void keep_welcome(
-    const struct central_view *view, struct central_pool *pool, unsigned *number)
-{
-	if (++pool->welcome.last == 0)
-		pool->welcome.last = 1;
-	*number = pool->welcome.last;
-	pool->welcome.order = view->order;
-	pool->welcome.writer = view->worker;
-	atomic_store_explicit(&pool->welcome.number, *number, memory_order_release);
-}
-
 bool central_write_welcome(struct central_view *view, struct central_pool *pool,
     unsigned *number, struct buf *text)
 {
@@ -378,7 +362,13 @@ bool central_write_welcome(struct central_view *view, struct central_pool *pool,
 	if (may && (int)(view->order - pool->welcome.forgotten) < 0) {
 		*number = 0;
 	} else if (may) {
-		keep_welcome(view, pool, number);
+		if (++pool->welcome.last == 0)
+			pool->welcome.last = 1;
+		*number = pool->welcome.last;
+		pool->welcome.order = view->order;
+		pool->welcome.writer = view->worker;
+		atomic_store_explicit(
+		    &pool->welcome.number, *number, memory_order_release);
 		if (text) {
 			old = pool->welcome.text;
 			pool->welcome.text = *text;

@@ -4,6 +4,7 @@
  */
 #include "pool/exchange.h"
 
+#include "base/time_us.h"
 #include "pool/pool_effective.h"
 #include "pool/seats.h"
 
@@ -15,11 +16,6 @@ enum { PREFERENCE_US = 2000 };
 
 /* How long a worker has to answer before a new connection is opened instead. */
 enum { ANSWER_US = 20000 };
-
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
 
 /* ---- parts ---- */
 
@@ -166,7 +162,7 @@ uint64_t exchange_first_since(const struct pool *pool)
 	for (unsigned i = 0; i < exchange_view(pool)->central->worker_count; i++) {
 		const struct central_part *part = whole->places[i].part;
 		if (part && !part->is_closed)
-			first_us = earlier(first_us, since(&part->seekers));
+			first_us = time_earlier(first_us, since(&part->seekers));
 	}
 	return first_us;
 }
@@ -227,11 +223,13 @@ static bool has_help(
 	uint64_t due_us = first->queued_us + PREFERENCE_US;
 
 	if (arriving_at(own, now_us) >= (int)part->seekers.count) {
-		*wake_us = earlier(*wake_us, own->arriving_us + CENTRAL_PATIENCE_US);
+		*wake_us =
+		    time_earlier(*wake_us, own->arriving_us + CENTRAL_PATIENCE_US);
 		return true;
 	}
 	/* one that comes to rest later is looked for then */
-	*wake_us = earlier(*wake_us, now_us < due_us ? due_us : now_us + PREFERENCE_US);
+	*wake_us =
+	    time_earlier(*wake_us, now_us < due_us ? due_us : now_us + PREFERENCE_US);
 	int worker = find_resting(pool);
 	if (worker < 0) {
 		pool->asked_us = 0;

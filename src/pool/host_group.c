@@ -222,26 +222,6 @@ bool host_group_has_lag_limit(const struct host_group *g)
 	return g->rules.max_lag_us || g->rules.max_lag_bytes;
 }
 
-/* Returns whether some limited lag has changed. */
-static bool measure_lag(struct host_group *g)
-{
-	const struct host_group_rules *rules = &g->rules;
-	bool has_changed = false;
-
-	for (size_t i = 0; i < g->count; i++) {
-		struct host_member *m = &g->members[i];
-		uint64_t part = m->is_lagging ? 2 : 1;
-		struct host_verdict before = m->verdict;
-		measure(g, m);
-		has_changed |= before.lag_us != m->verdict.lag_us ||
-			       before.lag_bytes != m->verdict.lag_bytes;
-		m->is_lagging =
-		    is_over(m->verdict.lag_us, rules->max_lag_us / part) ||
-		    is_over(m->verdict.lag_bytes, rules->max_lag_bytes / part);
-	}
-	return has_changed && host_group_has_lag_limit(g);
-}
-
 /* ---- verdicts ---- */
 
 bool host_group_serves(const struct host_verdict *v)
@@ -386,7 +366,20 @@ void host_group_decide(struct host_group *g, uint64_t now_us,
 	    (struct host_change){.is_split = primaries > 1 && g->primary_count < 2};
 	g->primary_count = primaries;
 	settle_primary(g, now_us, wake_us);
-	change->is_any = measure_lag(g);
+	const struct host_group_rules *rules = &g->rules;
+	bool has_changed = false;
+	for (size_t i = 0; i < g->count; i++) {
+		struct host_member *m = &g->members[i];
+		uint64_t part = m->is_lagging ? 2 : 1;
+		struct host_verdict before = m->verdict;
+		measure(g, m);
+		has_changed |= before.lag_us != m->verdict.lag_us ||
+			       before.lag_bytes != m->verdict.lag_bytes;
+		m->is_lagging =
+		    is_over(m->verdict.lag_us, rules->max_lag_us / part) ||
+		    is_over(m->verdict.lag_bytes, rules->max_lag_bytes / part);
+	}
+	change->is_any = has_changed && host_group_has_lag_limit(g);
 	for (size_t i = 0; i < g->count; i++) {
 		struct host_member *m = &g->members[i];
 		struct host_verdict v = judge(g, m);

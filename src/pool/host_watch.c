@@ -32,12 +32,6 @@ void host_watch_done(struct host_watch *w)
 	mem_free(w->name);
 }
 
-static bool is_same_report(const struct host_report *a, const struct host_report *b)
-{
-	return a->role == b->role && a->is_read_only == b->is_read_only &&
-	       a->timeline == b->timeline;
-}
-
 static void set_state(
     struct host_watch *w, enum host_state state, const char *reason, uint64_t now_us)
 {
@@ -67,7 +61,10 @@ static void set_report(struct host_watch *w, const struct host_report *report)
 {
 	struct host_report *own = &w->value.report;
 
-	w->has_changed = w->has_changed || !is_same_report(own, report);
+	w->has_changed =
+	    w->has_changed ||
+	    (own->role != report->role || own->is_read_only != report->is_read_only ||
+		own->timeline != report->timeline);
 	*own = *report;
 }
 
@@ -99,31 +96,6 @@ static uint64_t due_us(const struct host_watch *w, const struct host_policy *p)
 	return interval == UINT64_MAX ? UINT64_MAX : w->done_us + interval;
 }
 
-static enum watch_step begin(struct host_watch *w, uint64_t now_us)
-{
-	bool is_connected = w->phase == WATCH_RESTING;
-
-	w->is_hinted = false;
-	w->begun_us = now_us;
-	w->phase = is_connected ? WATCH_ASKING : WATCH_CONNECTING;
-	return is_connected ? WATCH_ASK : WATCH_CONNECT;
-}
-
-/* The host has not answered in time.  The next attempt has a connection of its own,
- * because this one may be dead. */
-static enum watch_step hang(
-    struct host_watch *w, const struct host_policy *p, uint64_t now_us)
-{
-	char reason[64];
-
-	snprintf(reason, sizeof(reason), "no answer for %.15g seconds",
-	    (double)p->hung_us / 1e6);
-	w->phase = WATCH_APART;
-	w->done_us = now_us;
-	set_state(w, HOST_HANGS, reason, now_us);
-	return WATCH_CLOSE;
-}
-
 static void lower(uint64_t *wake_us, uint64_t at_us)
 {
 	if (at_us < *wake_us)
@@ -135,6 +107,7 @@ enum watch_step host_watch_next(struct host_watch *w, const struct host_policy *
 {
 	bool is_waiting = w->phase == WATCH_CONNECTING || w->phase == WATCH_ASKING;
 	uint64_t due;
+	char reason[64];
 
 	if (!policy->is_wanted) {
 		bool was_apart = w->phase == WATCH_APART;
@@ -148,15 +121,28 @@ enum watch_step host_watch_next(struct host_watch *w, const struct host_policy *
 	}
 	if (is_waiting && policy->hung_us) {
 		due = w->begun_us + policy->hung_us;
-		if (now_us >= due)
-			return hang(w, policy, now_us);
+		if (now_us >= due) {
+			/* The host has not answered in time.  The next attempt has a
+			 * connection of its own, because this one may be dead. */
+			snprintf(reason, sizeof(reason), "no answer for %.15g seconds",
+			    (double)policy->hung_us / 1e6);
+			w->phase = WATCH_APART;
+			w->done_us = now_us;
+			set_state(w, HOST_HANGS, reason, now_us);
+			return WATCH_CLOSE;
+		}
 		lower(wake_us, due);
 	}
 	if (is_waiting)
 		return WATCH_NOTHING;
 	due = due_us(w, policy);
-	if (now_us >= due)
-		return begin(w, now_us);
+	if (now_us >= due) {
+		bool is_connected = w->phase == WATCH_RESTING;
+		w->is_hinted = false;
+		w->begun_us = now_us;
+		w->phase = is_connected ? WATCH_ASKING : WATCH_CONNECTING;
+		return is_connected ? WATCH_ASK : WATCH_CONNECT;
+	}
 	lower(wake_us, due);
 	return WATCH_NOTHING;
 }

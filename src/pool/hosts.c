@@ -501,33 +501,6 @@ static void follow_reach(struct database *db, struct host *host, uint64_t now_us
 	snprintf(host->last_error, sizeof(host->last_error), "%s", v->reason);
 }
 
-/* Where no other host serves, one that refused the login a moment ago is tried again.
- */
-static void forgive(struct pool *pool)
-{
-	struct share *share;
-
-	if (!pool->avoids_hosts || hosts_has_server(pool))
-		return;
-	pool->avoids_hosts = false;
-	list_for (share, &pool->shares, node)
-		share->avoided_until_us = 0;
-}
-
-/* An administrator's choice ends when another primary is in force. */
-static void follow_choice(struct database *db)
-{
-	struct hosts *hosts = &db->hosts;
-
-	for (size_t i = 0; i < hosts->count && hosts->elected; i++) {
-		if (hosts->list[i] == hosts->elected ||
-		    !hosts->list[i]->verdict.is_in_force)
-			continue;
-		host_unref(hosts->elected);
-		hosts->elected = NULL;
-	}
-}
-
 void hosts_follow(
     struct database *db, const struct host_verdict *list, size_t count, uint64_t now_us)
 {
@@ -550,10 +523,24 @@ void hosts_follow(
 	hosts->hinted_us = 0; /* what happens from now on is news */
 	for (size_t i = 0; i < count; i++)
 		follow_reach(db, hosts->list[i], now_us);
-	follow_choice(db);
+	/* an administrator's choice ends when another primary is in force */
+	for (size_t i = 0; i < hosts->count && hosts->elected; i++) {
+		if (hosts->list[i] == hosts->elected ||
+		    !hosts->list[i]->verdict.is_in_force)
+			continue;
+		host_unref(hosts->elected);
+		hosts->elected = NULL;
+	}
 	list_for (pool, &db->pools, db_node) {
 		mark_misplaced(pool);
-		forgive(pool);
+		/* where no other host serves, one that refused the login a moment ago
+		 * is tried again */
+		struct share *share;
+		if (pool->avoids_hosts && !hosts_has_server(pool)) {
+			pool->avoids_hosts = false;
+			list_for (share, &pool->shares, node)
+				share->avoided_until_us = 0;
+		}
 		pool->has_lost_hosts = true;
 		pool_kick(pool);
 	}
@@ -583,16 +570,6 @@ void hosts_seat_comes(struct seat *seat, bool to_front)
 		list_push_back(&share->idle, &seat->share_node);
 }
 
-static void end_slow(struct seat *seat)
-{
-	if (!seat->is_slow)
-		return;
-	seat->is_slow = false;
-	seat->pool->slow_count--;
-	seat->share->host->slow_logins--;
-	tell_waiting_pools(seat->pool->database);
-}
-
 void hosts_seat_goes(struct seat *seat)
 {
 	struct share *share = seat->share;
@@ -601,8 +578,12 @@ void hosts_seat_goes(struct seat *seat)
 		return;
 	share->host->logins -= seat->state == SEAT_LOGIN;
 	share->host->resting -= seat->state == SEAT_IDLE || seat->state == SEAT_USED;
-	if (seat->state == SEAT_LOGIN)
-		end_slow(seat);
+	if (seat->state == SEAT_LOGIN && seat->is_slow) {
+		seat->is_slow = false;
+		seat->pool->slow_count--;
+		seat->share->host->slow_logins--;
+		tell_waiting_pools(seat->pool->database);
+	}
 	if (seat->state == SEAT_IDLE)
 		list_remove(&share->idle, &seat->share_node);
 }

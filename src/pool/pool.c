@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/time_us.h"
 #include "pool/activity.h"
 #include "pool/exchange.h"
 #include "pool/hosts_role.h"
@@ -91,18 +92,6 @@ static bool is_failing_fast(const struct ask *ask, enum ask_kind kind)
 	return kind == ASK_AUTH || (kind == ASK_QUERY && ask->is_logged_in);
 }
 
-static struct verdict fail_fast(struct ask *ask, uint64_t now_us)
-{
-	struct pool *pool = ask->pool;
-
-	if (now_us - pool->dial_us >= pool_login_retry(pool)) {
-		pool->wants_probe = true;
-		pool_kick(pool);
-	}
-	return queue_refuse(
-	    ask, pool->fast_failure, error_sqlstate(ERROR_SERVER_LOGIN_FAILING));
-}
-
 /* How many clients may wait; 0: there is no limit.  Who waits for a moment only does
  * not count: for a welcome that is known, or for a server that rests at some site or is
  * on its way. */
@@ -115,14 +104,6 @@ static int most_waiting(const struct pool *pool, enum ask_kind kind)
 	if (kind == ASK_REPLICATION || pool_is_paused(pool))
 		return limit;
 	return limit + exchange_available(pool);
-}
-
-static struct verdict refuse_for_full_queue(struct ask *ask)
-{
-	struct verdict v = queue_refuse_for(ask, ERROR_TOO_MANY_WAITING);
-
-	v.is_full = true;
-	return v;
 }
 
 /* Others wait for a server as well, so that this client changes nothing yet. */
@@ -140,8 +121,11 @@ static struct verdict wait_in_queue(
 	bool is_greeted = kind == ASK_WELCOME && pool_has_welcome(pool);
 	if (pool->database->catalog->refuse_waiting && !is_greeted)
 		return queue_refuse_for(ask, ERROR_SERVER_SHUTTING_DOWN);
-	if (!queue_add(ask, kind, most_waiting(pool, kind), now_us))
-		return refuse_for_full_queue(ask);
+	if (!queue_add(ask, kind, most_waiting(pool, kind), now_us)) {
+		struct verdict v = queue_refuse_for(ask, ERROR_TOO_MANY_WAITING);
+		v.is_full = true;
+		return v;
+	}
 	if (!is_one_more(pool, kind))
 		pool_kick(pool);
 	return (struct verdict){
@@ -163,8 +147,14 @@ struct verdict pool_ask(struct ask *ask, enum ask_kind kind, uint64_t now_us)
 	if (seat && list_is_empty(&pool->part.seekers) &&
 	    (!exchange_has_waiting(pool) || exchange_receiver(pool, NULL, now_us) < 0))
 		return queue_grant(ask, seat, now_us);
-	if (!seat && is_failing_fast(ask, kind))
-		return fail_fast(ask, now_us);
+	if (!seat && is_failing_fast(ask, kind)) {
+		if (now_us - pool->dial_us >= pool_login_retry(pool)) {
+			pool->wants_probe = true;
+			pool_kick(pool);
+		}
+		return queue_refuse(ask, pool->fast_failure,
+		    error_sqlstate(ERROR_SERVER_LOGIN_FAILING));
+	}
 	return wait_in_queue(ask, kind, now_us);
 }
 
@@ -211,16 +201,6 @@ static bool may_close_idle(const struct pool *pool)
 	return !least || pool_connected_everywhere(pool) > (size_t)least;
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-static uint64_t later(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
 /* The time of the next pool_review of a resting seat. */
 static uint64_t review_time(const struct seat *seat, uint64_t now_us)
 {
@@ -233,7 +213,7 @@ static uint64_t review_time(const struct seat *seat, uint64_t now_us)
 	if (pool->database->catalog->suspended)
 		return now_us + 1000000;
 	if (lifetime)
-		at = later(seat->born_us + lifetime,
+		at = time_later(seat->born_us + lifetime,
 		    pool->lifetime_closed_us
 			? pool->lifetime_closed_us + pool_lifetime_spacing(pool)
 			: 0);
@@ -242,10 +222,11 @@ static uint64_t review_time(const struct seat *seat, uint64_t now_us)
 		/* min_pool_size keeps it; no event tells when that ends */
 		if (due <= now_us)
 			due = now_us + idle;
-		at = earlier(at, due);
+		at = time_earlier(at, due);
 	}
 	if (seat->state == SEAT_IDLE && pool_has_check(pool))
-		at = earlier(at, seat->rested_us + scope_server_check_delay(scope));
+		at =
+		    time_earlier(at, seat->rested_us + scope_server_check_delay(scope));
 	return at;
 }
 
@@ -341,17 +322,6 @@ static bool has_reset(const struct pool *pool)
 	return query && *query;
 }
 
-static bool wants_reset(const struct seat *seat)
-{
-	const struct pool *pool = seat->pool;
-
-	if (!has_reset(pool))
-		return false;
-	return seat->needs_reset ||
-	       scope_server_reset_query_always(scope_of_pool(pool)) ||
-	       pool_mode(pool) == POOL_MODE_SESSION;
-}
-
 /* What happens after use: protocol.md 9.2. */
 static struct verdict release(struct seat *seat, uint64_t now_us)
 {
@@ -366,7 +336,11 @@ static struct verdict release(struct seat *seat, uint64_t now_us)
 		return v;
 	if (seat->needs_reset && !has_reset(pool))
 		return seat_retire(seat, "session state was left behind");
-	if (!wants_reset(seat))
+	if (!has_reset(pool))
+		return settle(seat, now_us);
+	if (!seat->needs_reset &&
+	    !scope_server_reset_query_always(scope_of_pool(pool)) &&
+	    pool_mode(pool) != POOL_MODE_SESSION)
 		return settle(seat, now_us);
 	seat->was_checked = false;
 	seat->needs_reset = false;

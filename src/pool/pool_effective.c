@@ -189,17 +189,6 @@ bool pool_may_be_freed(const struct pool *pool)
 	return timeout && db->catalog->seen_us - pool->idle_since_us >= timeout;
 }
 
-/* Returns the seat that has rested longer; either node may be NULL. */
-static struct seat *longer_resting(struct node *a, struct node *b)
-{
-	struct seat *x = a ? container_of(a, struct seat, node) : NULL;
-	struct seat *y = b ? container_of(b, struct seat, node) : NULL;
-
-	if (!x || !y)
-		return x ? x : y;
-	return x->rested_us < y->rested_us ? x : y;
-}
-
 /* Seats that need a check are closed first.  Depending on server_round_robin the list
  * is in one order or the other. */
 struct seat *pool_longest_resting(const struct pool *pool)
@@ -208,5 +197,11 @@ struct seat *pool_longest_resting(const struct pool *pool)
 	const struct list *idle = &pool->seats[SEAT_IDLE];
 	const struct list *l = list_is_empty(used) ? idle : used;
 
-	return longer_resting(list_first(l), list_last(l));
+	struct node *a = list_first(l);
+	struct node *b = list_last(l);
+	struct seat *x = a ? container_of(a, struct seat, node) : NULL;
+	struct seat *y = b ? container_of(b, struct seat, node) : NULL;
+	if (!x || !y)
+		return x ? x : y;
+	return x->rested_us < y->rested_us ? x : y;
 }

@@ -5,13 +5,6 @@
 #include "pool/queue.h"
 #include "pool/seats.h"
 
-/* Does not count as an assignment, because the client got the seat elsewhere. */
-static void link_again(struct ask *ask, struct seat *seat, uint64_t now_us)
-{
-	queue_link(ask, seat, now_us);
-	ask->pool->stats.server_assignment_count--;
-}
-
 void pool_move_in(struct pool *pool, struct seat *seat, struct ask *ask,
     const struct seat *was, const char *host, int port, uint64_t now_us)
 {
@@ -24,8 +17,11 @@ void pool_move_in(struct pool *pool, struct seat *seat, struct ask *ask,
 	seat_enter(pool, seat, SEAT_LOGIN, now_us);
 	if (place)
 		hosts_answered(seat);
-	if (ask)
-		link_again(ask, seat, now_us);
+	if (ask) {
+		/* this is no assignment, because the client got the server before */
+		queue_link(ask, seat, now_us);
+		ask->pool->stats.server_assignment_count--;
+	}
 	seat_move(seat, ask ? SEAT_ACTIVE : was->state, now_us);
 	seat->is_carried = false;
 	if (was->is_carried) {

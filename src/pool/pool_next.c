@@ -4,6 +4,7 @@
  * call sees, so that repeated calls come to an end.  Only the rules for new connections
  * (protocol.md 10.1) look at other pools.
  */
+#include "base/time_us.h"
 #include "pool/exchange.h"
 #include "pool/hosts_role.h"
 #include "pool/pool_effective.h"
@@ -42,11 +43,6 @@ enum { STARVING_US = 1000000 };
 /* How often a site checks whether the counts are still frozen for a view. */
 enum { FROZEN_US = 1000 };
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 static struct verdict nothing(uint64_t wake_us)
 {
 	return (struct verdict){.kind = VERDICT_NONE, .wake_us = wake_us};
@@ -57,11 +53,6 @@ static struct ask *first_waiter(const struct pool *pool)
 	struct node *first = list_first(&pool->waiting);
 
 	return first ? container_of(first, struct ask, node) : NULL;
-}
-
-static struct ask *first_replica(const struct pool *pool)
-{
-	return container_of(list_first(&pool->replicas), struct ask, kind_node);
 }
 
 static struct seat *first_seat(const struct pool *pool, enum seat_state state)
@@ -167,7 +158,7 @@ static bool is_login_in_the_way(struct launch *l)
 	    hosts_may_open_beside(pool))
 		return false;
 	if (pool->slow_count > 0 && !hosts_has_candidate(pool, l->now_us))
-		l->wake_us = earlier(l->wake_us, hosts_due_us(pool));
+		l->wake_us = time_earlier(l->wake_us, hosts_due_us(pool));
 	return true;
 }
 
@@ -179,27 +170,7 @@ static uint64_t retry_time(const struct launch *l)
 
 	if (!pool->last_connect_failed || (pool->lacks_host && hosts_has_server(pool)))
 		return 0;
-	return pool->lacks_host ? earlier(retry_us, hosts_due_us(pool)) : retry_us;
-}
-
-/* The reserve is for clients that have waited longer than reserve_pool_timeout. */
-static bool may_use_reserve(struct launch *l)
-{
-	struct pool *pool = l->pool;
-	uint64_t timeout = scope_reserve_pool_timeout(scope_of_pool(pool));
-	int reserve = pool_reserve_size(pool);
-
-	if (!timeout || reserve <= 0 || !l->asker || !l->may_evict)
-		return false;
-	if (pool_servers_everywhere(pool) >= (size_t)pool_size(pool) + (size_t)reserve)
-		return false;
-	uint64_t since = l->asker->last_us ? l->asker->last_us : l->asker->queued_us;
-	if (l->now_us < since + timeout) {
-		l->wake_us = earlier(l->wake_us, since + timeout);
-		return false;
-	}
-	l->is_reserve = true;
-	return true;
+	return pool->lacks_host ? time_earlier(retry_us, hosts_due_us(pool)) : retry_us;
 }
 
 /* Step 5.  One eviction at a time, because each call counts again. */
@@ -214,12 +185,29 @@ static bool has_pool_room(struct launch *l)
 		l->lacks_pool_room = true;
 		return false;
 	}
-	if (!l->is_replication)
-		return may_use_reserve(l);
+	if (!l->is_replication) {
+		/* the reserve is for clients that have waited longer than
+		 * reserve_pool_timeout */
+		uint64_t timeout = scope_reserve_pool_timeout(scope_of_pool(pool));
+		int reserve = pool_reserve_size(pool);
+		if (!timeout || reserve <= 0 || !l->asker || !l->may_evict)
+			return false;
+		if (pool_servers_everywhere(pool) >=
+		    (size_t)pool_size(pool) + (size_t)reserve)
+			return false;
+		uint64_t since =
+		    l->asker->last_us ? l->asker->last_us : l->asker->queued_us;
+		if (l->now_us < since + timeout) {
+			l->wake_us = time_earlier(l->wake_us, since + timeout);
+			return false;
+		}
+		l->is_reserve = true;
+		return true;
+	}
 	l->evicted = pool_longest_resting(pool);
 	if (!l->evicted) {
 		exchange_tell_resting(pool, NOTE_GIVE_UP);
-		l->wake_us = earlier(l->wake_us, l->now_us + ASK_AGAIN_US);
+		l->wake_us = time_earlier(l->wake_us, l->now_us + ASK_AGAIN_US);
 	}
 	return false;
 }
@@ -230,7 +218,7 @@ static uint64_t courtesy_us(uint64_t place_us, uint64_t now_us)
 
 	if (share_us < LEAST_COURTESY_US)
 		return LEAST_COURTESY_US;
-	return earlier(share_us, MOST_COURTESY_US);
+	return time_earlier(share_us, MOST_COURTESY_US);
 }
 
 /* Leaves the room to the client with this place, which has waited longer, but not for
@@ -242,24 +230,8 @@ static bool yields(struct launch *l, uint64_t theirs_us)
 	if (l->asker &&
 	    l->now_us >= l->pool->yielded_us + courtesy_us(theirs_us, l->now_us))
 		return false;
-	l->wake_us = earlier(l->wake_us, l->now_us + ASK_AGAIN_US);
+	l->wake_us = time_earlier(l->wake_us, l->now_us + ASK_AGAIN_US);
 	return true;
-}
-
-/* There is room, but another client may come first. */
-static void give_way(struct launch *l)
-{
-	uint64_t theirs_us;
-	enum room_kind kind = room_before(l->pool, &theirs_us);
-
-	l->is_behind = kind != ROOM_COUNT && yields(l, theirs_us);
-	l->lacks_room = l->is_behind ? kind : ROOM_COUNT;
-	if (!l->is_behind)
-		l->pool->yielded_us = l->pool->told_us = 0;
-	else if (l->now_us >= l->pool->told_us + ASK_AGAIN_US) {
-		l->pool->told_us = l->now_us;
-		room_tell_first(l->pool, kind);
-	}
 }
 
 /* Asks again regularly, because a server may come to rest there later. */
@@ -268,7 +240,7 @@ static void ask_elsewhere(struct launch *l, enum room_kind kind)
 	if (!l->may_evict || exchange_view(l->pool)->central->worker_count == 1)
 		return;
 	exchange_ask_for_room(l->pool, kind);
-	l->wake_us = earlier(l->wake_us, l->now_us + ASK_AGAIN_US);
+	l->wake_us = time_earlier(l->wake_us, l->now_us + ASK_AGAIN_US);
 }
 
 /* Steps 6 to 8.  Nothing is evicted for one limit while another one leaves no room,
@@ -276,6 +248,7 @@ static void ask_elsewhere(struct launch *l, enum room_kind kind)
 static bool has_limit_room(struct launch *l)
 {
 	struct seat *evicted = NULL;
+	uint64_t theirs_us;
 
 	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++) {
 		if (!room_is_full(l->pool, kind))
@@ -295,7 +268,16 @@ static bool has_limit_room(struct launch *l)
 	l->evicted = evicted;
 	if (evicted)
 		return false;
-	give_way(l);
+	/* there is room, but another client may come first */
+	enum room_kind kind = room_before(l->pool, &theirs_us);
+	l->is_behind = kind != ROOM_COUNT && yields(l, theirs_us);
+	l->lacks_room = l->is_behind ? kind : ROOM_COUNT;
+	if (!l->is_behind)
+		l->pool->yielded_us = l->pool->told_us = 0;
+	else if (l->now_us >= l->pool->told_us + ASK_AGAIN_US) {
+		l->pool->told_us = l->now_us;
+		room_tell_first(l->pool, kind);
+	}
 	return !l->is_behind;
 }
 
@@ -323,12 +305,12 @@ static bool may_launch(struct launch *l)
 	if (is_login_in_the_way(l))
 		return false;
 	if (awaits_verdicts(pool, l->now_us)) {
-		l->wake_us = earlier(l->wake_us, hosts_due_us(pool));
+		l->wake_us = time_earlier(l->wake_us, hosts_due_us(pool));
 		return false;
 	}
 	uint64_t retry_us = retry_time(l);
 	if (l->now_us < retry_us) {
-		l->wake_us = earlier(l->wake_us, retry_us);
+		l->wake_us = time_earlier(l->wake_us, retry_us);
 		return false;
 	}
 	/* another worker may have filled the pool up meanwhile */
@@ -336,7 +318,7 @@ static bool may_launch(struct launch *l)
 		return false;
 	/* if servers end by themselves, the pool is not filled up at full speed */
 	if (l->is_refill && pool->has_wasted && l->now_us < pool->dial_us + REFILL_US) {
-		l->wake_us = earlier(l->wake_us, pool->dial_us + REFILL_US);
+		l->wake_us = time_earlier(l->wake_us, pool->dial_us + REFILL_US);
 		return false;
 	}
 	return has_pool_room(l) && has_limit_room(l);
@@ -349,7 +331,7 @@ static bool has_claimed(struct launch *l)
 	/* connections put off while a view is read follow as soon as it is read */
 	if (central_is_frozen(exchange_view(l->pool)->central)) {
 		l->is_frozen = true;
-		l->wake_us = earlier(l->wake_us, l->now_us + FROZEN_US);
+		l->wake_us = time_earlier(l->wake_us, l->now_us + FROZEN_US);
 		return false;
 	}
 	exchange_lock(l->pool);
@@ -384,7 +366,7 @@ static void look_for_room_later(struct launch *l)
 		return;
 	if (share_us < MOST_COURTESY_US)
 		share_us = MOST_COURTESY_US;
-	l->wake_us = earlier(l->wake_us, l->now_us + share_us);
+	l->wake_us = time_earlier(l->wake_us, l->now_us + share_us);
 }
 
 static struct verdict launch(struct launch *l)
@@ -392,7 +374,10 @@ static struct verdict launch(struct launch *l)
 	if (has_claimed(l)) {
 		room_want(l->pool, 0);
 		return (struct verdict){.kind = VERDICT_DIAL,
-		    .ask = l->is_replication ? first_replica(l->pool) : NULL,
+		    .ask = l->is_replication
+			       ? container_of(list_first(&l->pool->replicas),
+				     struct ask, kind_node)
+			       : NULL,
 		    .is_reserve = l->is_reserve,
 		    .is_replication = l->is_replication,
 		    .wake_us = UINT64_MAX};
@@ -407,7 +392,7 @@ static struct verdict launch(struct launch *l)
 	} else {
 		room_want(l->pool, 0);
 		if (l->lacks_room != ROOM_COUNT)
-			l->wake_us = earlier(l->wake_us, l->now_us + REFILL_US);
+			l->wake_us = time_earlier(l->wake_us, l->now_us + REFILL_US);
 	}
 	return nothing(l->wake_us);
 }
@@ -453,7 +438,7 @@ static bool refills_here(struct pool *pool, uint64_t now_us, uint64_t *wake_us)
 	if (!pool_is_undersized(pool))
 		return false;
 	if (pool_queued_everywhere(pool) > pool->waiting.count) {
-		*wake_us = earlier(*wake_us, now_us + REFILL_US);
+		*wake_us = time_earlier(*wake_us, now_us + REFILL_US);
 		return false;
 	}
 	if (!list_is_empty(&pool->clients) || !list_is_empty(&pool->waiting) ||
@@ -502,7 +487,7 @@ static void doubt_slow_hosts(struct pool *pool, uint64_t now_us, uint64_t *wake_
 		if (now_us >= due_us)
 			hosts_note_slow(seat);
 		else
-			*wake_us = earlier(*wake_us, due_us);
+			*wake_us = time_earlier(*wake_us, due_us);
 	}
 }
 
@@ -641,17 +626,6 @@ static struct verdict next_while_running(struct pool *pool, uint64_t now_us)
 	return v;
 }
 
-static struct verdict next_while_paused(struct pool *pool)
-{
-	room_want(pool, 0);
-	pool->wants_probe = false;
-	if (pool_is_closing_for_pause(pool))
-		return retire_for_pause(pool);
-	struct seat *seat = first_seat(pool, SEAT_USED);
-	return seat ? seat_retire(seat, "close unsafe file descriptors on suspend")
-		    : nothing(UINT64_MAX);
-}
-
 struct verdict pool_next(struct pool *pool, uint64_t now_us)
 {
 	struct verdict v = nothing(UINT64_MAX);
@@ -674,5 +648,11 @@ struct verdict pool_next(struct pool *pool, uint64_t now_us)
 	exchange_open(pool, !pool_is_paused(pool));
 	if (!pool_is_paused(pool))
 		return next_while_running(pool, now_us);
-	return next_while_paused(pool);
+	room_want(pool, 0);
+	pool->wants_probe = false;
+	if (pool_is_closing_for_pause(pool))
+		return retire_for_pause(pool);
+	struct seat *seat = first_seat(pool, SEAT_USED);
+	return seat ? seat_retire(seat, "close unsafe file descriptors on suspend")
+		    : nothing(UINT64_MAX);
 }

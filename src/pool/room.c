@@ -8,6 +8,7 @@
  */
 #include "pool/room.h"
 
+#include "base/time_us.h"
 #include "pool/exchange.h"
 #include "pool/pool_effective.h"
 #include "pool/scopes.h"
@@ -391,11 +392,6 @@ static const struct pool *richest(const struct catalog *c)
 	return first ? container_of(first, struct pool, spare_node) : NULL;
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 struct seat *room_evictable_of_process(
     const struct catalog *c, uint64_t place_us, uint64_t now_us, uint64_t *wake_us)
 {
@@ -407,11 +403,11 @@ struct seat *room_evictable_of_process(
 	uint64_t due_us = place_us;
 	if (spare_count(rich) > 0) {
 		uint64_t fresh_us = pool_connected_everywhere(rich) > 1 ? 0 : FRESH_US;
-		due_us = earlier(place_us, seat->rested_us + fresh_us);
+		due_us = time_earlier(place_us, seat->rested_us + fresh_us);
 	}
 	if (due_us <= now_us)
 		return seat;
-	*wake_us = earlier(*wake_us, due_us);
+	*wake_us = time_earlier(*wake_us, due_us);
 	return NULL;
 }
 

@@ -129,17 +129,6 @@ void seat_enter(
 	idle_note_database(pool->database);
 }
 
-/* A seat has come to rest: tells all who could make use of it.  These are a client that
- * waits for it to be checked or closed, the pool itself when it has shrunk or must have
- * none at rest, and pools that wait for room. */
-static void tell_of_rest(struct pool *pool)
-{
-	if (!list_is_empty(&pool->waiting) || exchange_has_waiting(pool) ||
-	    pool_is_oversized(pool) || pool_is_paused(pool))
-		pool_kick(pool);
-	room_offer(pool);
-}
-
 void seat_move(struct seat *seat, enum seat_state state, uint64_t now_us)
 {
 	struct pool *pool = seat->pool;
@@ -163,7 +152,13 @@ void seat_move(struct seat *seat, enum seat_state state, uint64_t now_us)
 	seat->rested_us = now_us;
 	list_push_back(&pool->database->resting, &seat->db_node);
 	list_push_back(&pool->user->resting, &seat->user_node);
-	tell_of_rest(pool);
+	/* A seat has come to rest: tells all who could make use of it.  These are a
+	 * client that waits for it to be checked or closed, the pool itself when it has
+	 * shrunk or must have none at rest, and pools that wait for room. */
+	if (!list_is_empty(&pool->waiting) || exchange_has_waiting(pool) ||
+	    pool_is_oversized(pool) || pool_is_paused(pool))
+		pool_kick(pool);
+	room_offer(pool);
 }
 
 /* Takes the seat out of all counts. */

@@ -4,10 +4,7 @@
  */
 #include "relay/clocks.h"
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
+#include "base/time_us.h"
 
 /* When a limit ends that runs from start_us; UINT64_MAX (never) if one of the two is 0.
  */
@@ -47,8 +44,9 @@ void clocks_arm_wait(struct client *client)
 	const struct ask *ask = &client->request.ask;
 	uint64_t start = wait_start(client);
 	uint64_t at = due(start, scope_query_wait_timeout(client_scope(client)));
-	at = earlier(at, due(start, scope_query_timeout(scope_of_pool(ask->pool))));
-	at = earlier(at, notify_due(client));
+	at =
+	    time_earlier(at, due(start, scope_query_timeout(scope_of_pool(ask->pool))));
+	at = time_earlier(at, notify_due(client));
 	conn_set_deadline(&client->conn, at);
 }
 
@@ -194,7 +192,7 @@ void clocks_arm_link(struct server *server, const struct client *client)
 
 	link_limits(client, server, at);
 	for (int i = 0; i < LIMIT_COUNT; i++)
-		first = earlier(first, at[i]);
+		first = time_earlier(first, at[i]);
 	conn_set_deadline(&server->conn, first);
 }
 
