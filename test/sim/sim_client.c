@@ -159,8 +159,7 @@ static struct owed plan_rows(struct client *c, char *literal, size_t size)
 	    o.size, us, o.may_fail ? " err=1" : "", o.has_notice ? " notice=1" : "");
 	/* the server ends instead of answering */
 	if (draw_fault(&c->rng, FAULT_SERVERS, 2000))
-		snprintf(
-		    literal + strlen(literal), size - strlen(literal), " fatal=1");
+		snprintf(literal + strlen(literal), size - strlen(literal), " fatal=1");
 	return o;
 }
 

@@ -53,11 +53,12 @@ static void write_config(uint64_t *rng, bool is_broken)
 
 	fprintf(f,
 	    "[databases]\n"
-	    "app = host=10.1.0.1 pool_mode=transaction\n"
+	    "app = host=10.1.0.1 pool_mode=transaction%s\n"
 	    "sess = host=10.1.0.1 pool_mode=session pool_size=%u\n"
 	    "stmt = host=10.1.0.2 pool_mode=statement\n"
 	    "named = host=primary.sim pool_mode=transaction\n"
 	    "both = host=10.1.0.1,10.1.0.2 pool_mode=transaction\n",
+	    draw_chance(rng, 500) ? " server_reset_query=''" : "",
 	    (unsigned)draw_between(rng, 5, 12));
 	if (has_extra)
 		fprintf(f, "extra = host=10.1.0.2\n");
