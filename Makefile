@@ -207,7 +207,7 @@ $(foreach f,$(FLOORS),$(eval $(call unit_rules,$f)))
 UNIT := $(foreach f,base wire auth net conf pool session broker cancel moving relay login views admin metrics daemon tools top docs,$(UNIT_$f))
 
 # Tests with several threads, which VARIANT=tsan checks.
-THREADED := $(filter $(addprefix $(OUT)/test/unit/,auth/test_workers% auth/test_external_auth% wire/test_prepared_store% net/test_mailbox% net/test_stream_detach% pool/test_central% session/test_crew% broker/test_dial% login/test_%),$(UNIT))
+THREADED := $(filter $(addprefix $(OUT)/test/unit/,auth/test_workers% auth/test_external_auth% wire/test_prepared_store% net/test_mailbox% net/test_stream_detach% session/test_cancel_keys% pool/test_central% session/test_crew% broker/test_dial% login/test_%),$(UNIT))
 
 .PHONY: unit unit-threads
 unit: $(UNIT)

@@ -15,6 +15,7 @@
 
 struct peers; /* the peers that a site knows */
 struct peer_errand;
+struct cancel_request;
 
 void peers_init(struct site *site);
 void peers_done(struct site *site);
@@ -30,10 +31,9 @@ void peers_mark_key(const struct site *site, uint8_t *key);
 /* Whether the key of a CancelRequest belongs to another process.  A key of this process
  * is changed so that it can be compared. */
 bool peers_is_foreign(const struct site *site, uint8_t *key, size_t len);
-/* Forwards the request; takes over the client that brought it.  At most pool_size
- * requests per peer are sent at a time; others wait in order, for at most
- * cancel_wait_timeout. */
-void peers_forward(struct client *carrier, const uint8_t *key, size_t len);
+/* Forwards the request, which has come to this site.  At most pool_size requests per
+ * peer are sent at a time; others wait in order, for at most cancel_wait_timeout. */
+void peers_forward(struct cancel_request *request, const uint8_t *key, size_t len);
 
 /* For SHOW PEER_POOLS: a peer that was used since the start. */
 struct peer_view {

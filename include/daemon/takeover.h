@@ -79,13 +79,12 @@ bool takeover_has_elder(const struct daemon *d);
 /* ---- both ---- */
 
 /* The process verb "may_pass_cancel" (site.h). */
-bool takeover_may_pass_cancel(
-    struct client *carrier, const uint8_t *packet, size_t len);
+bool takeover_may_pass_cancel(struct client *client, const uint8_t *packet, size_t len);
 /* Pass a cancel request to the newer process, or to the older one.  False: there is
  * none. */
 bool takeover_may_pass_to_newer(
-    struct daemon *d, const struct client *carrier, const uint8_t *packet, size_t len);
+    struct daemon *d, const struct client *client, const uint8_t *packet, size_t len);
 bool takeover_may_pass_to_older(
-    struct daemon *d, const struct client *carrier, const uint8_t *packet, size_t len);
+    struct daemon *d, const struct client *client, const uint8_t *packet, size_t len);
 
 #endif

@@ -12,12 +12,13 @@
 
 #include "base/errors.h"
 #include "pool/pool.h"
+#include "session/cancel_keys.h"
 #include "session/conn.h"
 #include "session/request.h"
 #include "wire/effects.h"
 #include "wire/vars.h"
 
-struct carried;
+struct cancel_request;
 struct crew_member;
 struct login;
 struct proxy_input;
@@ -29,14 +30,11 @@ enum replication { REPLICATION_NONE, REPLICATION_LOGICAL, REPLICATION_PHYSICAL }
 /* Which process has passed on this connection with a cancel request, in a takeover. */
 enum passed_from { PASSED_BY_NOBODY, PASSED_BY_OLDER, PASSED_BY_NEWER };
 
-/* The length of a cancel key (process id and secret): in protocol 3.0, and in 3.2. */
-enum { CANCEL_KEY_LEN = 8, CANCEL_KEY_LONG = 4 + 32 };
-
 struct client {
 	struct conn conn;       /* first member */
 	struct request request; /* its place in the pool; request.ask.pool is NULL until
 				   it has one */
-	struct node site_node;  /* in site->login_clients, then in site->clients */
+	struct node site_node;  /* in one of the site's lists: see client_settle */
 	struct database *database; /* borrowed, held by database_hold; or NULL */
 	struct user *user;         /* the login user; or NULL */
 	struct vars vars;          /* its parameters: reported to it, or wanted by it */
@@ -63,18 +61,12 @@ struct client {
 		struct login *login;           /* owned, until the login is complete */
 		struct console *console;       /* owned by the admin service */
 		struct crew_member *passes_to; /* with is_passing: see passing.h */
-		/* if is_carrier: the CancelRequest it brought, or NULL; see
-		 * cancel/carrier.h */
-		struct carried *carried;
+		/* if is_cancel: the CancelRequest that it brought, or NULL */
+		struct cancel_request *cancel_request;
 	};
 	char *options; /* owned: the option string of a replication client; or NULL */
-	uint64_t xact_us; /* start of the current transaction; 0 = none */
-	union {
-		uint8_t cancel_key[CANCEL_KEY_LEN];
-		uint8_t *long_key; /* owned; with has_long_key */
-	};
-	bool has_key : 1;       /* its cancel key is in site->cancel_keys */
-	bool has_long_key : 1;  /* its cancel key has CANCEL_KEY_LONG bytes */
+	uint64_t xact_us;             /* start of the current transaction; 0 = none */
+	struct cancel_key cancel_key; /* with a length: it is in site->cancel_keys */
 	bool is_unix_owner : 1; /* it uses the unix socket and runs as the pooler's own
 				   account */
 	bool is_proxied : 1;    /* a proxy has connected for it: who is behind the unix
@@ -83,7 +75,7 @@ struct client {
 	bool is_settled : 1;    /* see client_settle */
 	bool is_counted : 1;    /* it is counted against the limits of its database and
 				   user */
-	bool is_carrier : 1;    /* it brought a CancelRequest and does not log in */
+	bool is_cancel : 1;     /* it brought a CancelRequest and does not log in */
 	bool is_passing : 1;    /* it is going to another site: passes_to */
 	bool is_spare : 1;      /* accepted on a spare descriptor: console only */
 	bool is_canceled : 1; /* cancelled while it waited: its query gets an error and
@@ -95,16 +87,9 @@ struct client {
 				    sent */
 	bool was_notified : 1;   /* the notice of query_wait_notify was sent during this
 				    wait */
-	bool was_passed : 1;     /* it has come from another site: see passing.h */
 	bool has_gone : 1;       /* it has gone to another site and is counted there */
-	/* of a CancelRequest: it went past a site that does not answer, and asks all
-	 * sites once more, that one too; it does so now */
-	bool has_skipped : 1, skips_none : 1;
-	uint8_t hops_left;   /* with was_passed, of a CancelRequest: how many sites have
-				not seen it */
-	uint16_t moves_seen; /* of a CancelRequest: see crew_moves */
-	uint8_t replication; /* enum replication */
-	uint8_t passed_from; /* enum passed_from */
+	uint8_t replication;     /* enum replication */
+	uint8_t passed_from;     /* enum passed_from */
 };
 
 static inline struct client *conn_client(const struct conn *conn)
@@ -130,7 +115,8 @@ const struct conn *client_of_request(const struct request *request);
  * then calls conn_open. */
 struct client *client_new(struct site *site, const struct conn_ops *ops);
 
-/* The login is over: moves the client to site->clients. */
+/* The login is over: moves the client from site->login_clients to site->clients; one
+ * that brought a CancelRequest (is_cancel) to site->cancel_clients. */
 void client_settle(struct client *client);
 
 /* Sends what buf holds, which the pooler has made in the place of an answer of the
@@ -162,13 +148,6 @@ bool client_is_sending_message(const struct client *client);
 /* May the client be told something that its server has not sent?  See
  * pipeline_may_speak. */
 bool client_may_be_told(const struct client *client);
-
-/* The key that a CancelRequest for this client has.  Valid with has_key. */
-static inline const uint8_t *client_cancel_key(const struct client *client, size_t *len)
-{
-	*len = client->has_long_key ? CANCEL_KEY_LONG : CANCEL_KEY_LEN;
-	return client->has_long_key ? client->long_key : client->cancel_key;
-}
 
 /* The value of `replication` for log lines and servers: "no", "database" or "yes". */
 static inline const char *client_replication_word(const struct client *client)

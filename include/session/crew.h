@@ -70,12 +70,12 @@ struct crew {
 	/* one reference: for work that only one helper thread of all sites may do at a
 	 * time */
 	struct workers_mutex *mutex;
+	struct cancel_keys *cancel_keys; /* owned: of the clients of all sites */
 	unsigned worker_count;
 	unsigned last_picked; /* used by the control thread only, as the next one */
 	unsigned last_order;  /* that was given */
 	pthread_mutex_t told_lock;
-	struct map *told;  /* struct told by name, protected by told_lock */
-	atomic_uint moves; /* see crew_moves */
+	struct map *told; /* struct told by name, protected by told_lock */
 	/* client sockets of all sites; one on its way from site to site counts once */
 	_Alignas(64) atomic_uint client_count;
 	struct crew_member members[CREW_MOST + 1];
@@ -99,6 +99,11 @@ static inline struct crew_member *crew_control(struct crew *crew)
 bool crew_is_control(const struct site *site);
 /* The workers and the control site; 1 without a crew. */
 unsigned crew_site_count(const struct site *site);
+/* The site's index in the crew; 0 without a crew. */
+static inline unsigned crew_place(const struct site *site)
+{
+	return site->crew ? site->crew->index : 0;
+}
 
 /* Whether this worker does not answer: it has missed the last call, or leaves its
  * letters unopened.  Any thread may ask.  The control site always answers. */
@@ -169,17 +174,6 @@ void crew_client_goes(struct site *site, struct crew_member *to);
  * these two calls is not counted again.  If none is made, the count is corrected. */
 void crew_arrival_begins(struct crew_member *member);
 void crew_arrival_ends(struct crew_member *member);
-/* Clients that have logged in go from worker to worker between these two calls, on the
- * control thread.  It posts them itself: so whatever it asks the receiver for
- * afterwards finds them there, and nothing that it asks all sites for can miss one. */
-void crew_begin_moves(struct crew *crew);
-void crew_end_moves(struct crew *crew);
-/* A number that is odd meanwhile, and another one afterwards. */
-unsigned crew_moves(const struct crew *crew);
-static inline bool crew_are_moving(unsigned moves)
-{
-	return moves & 1;
-}
 /* Client sockets of all sites. */
 size_t crew_client_count(const struct site *site);
 

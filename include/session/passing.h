@@ -32,10 +32,6 @@ struct passage {
 	int peer_pid;
 	bool is_new; /* it was just accepted; nothing was read yet */
 	bool is_unix, is_unix_owner, is_proxied;
-	uint8_t passed_from; /* enum passed_from */
-	uint8_t hops_left;   /* of a cancel request: how many sites have not seen it */
-	bool has_skipped, skips_none; /* see struct client */
-	uint16_t moves_seen;          /* of a cancel request: see crew_moves */
 };
 
 /* To be called on each site's thread when it has joined the crew, and before it leaves
@@ -51,15 +47,6 @@ void passing_send_new(
 /* Sends a client to another site together with its first packet, which its handler then
  * parks (STEP_PARK).  The client must not have a pool or a server yet. */
 void passing_begin(struct client *client, struct crew_member *to);
-/* Passes a connection with a CancelRequest on to the next site; packet is the whole
- * request.  Sites that do not answer come last, also one of which that becomes known
- * only when it leaves the request unread for a moment.  False: all sites have seen it,
- * and no client has changed sites meanwhile. */
-bool passing_may_ask_next(struct client *carrier, const uint8_t *packet, size_t len);
-/* The same for a request that concerns another process: passes it on to the control
- * site.  False: this is the control site. */
-bool passing_may_ask_control(struct client *carrier, const uint8_t *packet, size_t len);
-
 /* Opens the connection at the receiving site.  -1: no memory; it is doomed. */
 int passing_open(struct client *client, struct passage *passage);
 

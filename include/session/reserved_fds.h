@@ -16,10 +16,6 @@ void reserved_fds_done(struct site *site);
 /* Closes one spare descriptor, so that one more socket can be opened.  false: there is
  * none left. */
 bool reserved_fds_give_up(struct site *site);
-/* Duplicates this descriptor, for a cancel request that is shown to another site.  At
- * the limit it uses a spare one, which a later call replaces when there is room.  -1:
- * none is left. */
-int reserved_fds_duplicate(struct site *site, int fd);
 /* Opens the descriptors that are missing, as many as the process has descriptors for.
  */
 void reserved_fds_refill(struct site *site);

@@ -187,7 +187,7 @@ struct server {
 	/* struct cancel_aim by .target_node: requests aimed at it */
 	struct list cancels;
 	/* the cancel request that this connection sends, or NULL */
-	struct cancel_job *errand;
+	struct cancel_job *cancel_job;
 	char *unix_dir; /* owned: socket folder, for unix servers */
 	char *host;     /* owned: the host in the configuration; NULL: a unix socket */
 	int port;

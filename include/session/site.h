@@ -108,10 +108,11 @@ struct process_verbs {
 	 * err: refused. */
 	int (*takeover)(struct site *site, struct client *console, int format, int *fd,
 	    struct err *err);
-	/* Passes a cancel request that is for no client here to the other process of a
-	 * takeover.  False: there is none, or it does not read. */
+	/* Passes a cancel request that is for no client of this process to the other
+	 * process of a takeover; client has brought it to the control site.  False:
+	 * there is none, or it does not read. */
 	bool (*may_pass_cancel)(
-	    struct client *carrier, const uint8_t *packet, size_t len);
+	    struct client *client, const uint8_t *packet, size_t len);
 };
 
 /* Called at events of server connections; set by the broker. */
@@ -179,17 +180,17 @@ struct site {
 	struct list *watched_hosts; /* of the monitor; see broker/host_connection.h */
 	struct map *dial_turns;     /* by "host:port": see broker/dial_turn.h */
 	struct slab *client_slab, *server_slab, *login_slab, *dial_slab, *desk_slab;
-	/* Every client is in one of these two lists, by .site_node of its struct
-	 * client. */
-	struct list login_clients; /* those that have not finished their login */
-	struct list clients;       /* the others */
+	/* Every client is in one of these lists, by .site_node of its struct client. */
+	struct list login_clients;  /* those that have not finished their login */
+	struct list clients;        /* those that have */
+	struct list cancel_clients; /* those that brought a CancelRequest */
 	/* struct login by .console_node: the logins of the console among them */
 	struct list console_logins;
-	/* the positions of walks through `clients` in parts: of a scrape, and for
+	/* the positions of walks through these lists in parts: of a scrape, and for
 	 * clients that could go to another site */
 	struct list_walk client_walk, idle_walk;
-	struct list snapshots; /* struct client_snapshot by .node */
-	struct cancel_keys *cancel_keys;
+	struct list snapshots;           /* struct client_snapshot by .node */
+	struct cancel_keys *cancel_keys; /* the crew's, or owned without a crew */
 	struct map *lookups;     /* running auth_queries: see login/authquery.h */
 	struct list switchovers; /* see switchover.h */
 	struct list listeners;   /* struct listener by .node */
@@ -231,7 +232,8 @@ struct site {
 
 static inline size_t site_client_count(const struct site *site)
 {
-	return site->clients.count + site->login_clients.count;
+	return site->clients.count + site->login_clients.count +
+	       site->cancel_clients.count;
 }
 
 static inline uint64_t site_next_id(struct site *site)

@@ -38,7 +38,8 @@ void view_clients_end(struct called *called);
  * there are no more. */
 typedef void view_begin_fn(struct site *site);
 typedef bool view_part_fn(struct rows *rows, size_t most);
-view_begin_fn view_databases_begin, view_pools_begin, view_clients_begin;
+view_begin_fn view_databases_begin, view_pools_begin, view_clients_begin,
+    view_cancels_begin;
 view_part_fn view_databases_part, view_hosts_part; /* these two walk the databases */
 view_part_fn view_pools_part, view_stats_totals_part;
 /* The clients that have logged in; and those that carry cancel requests, in the walk

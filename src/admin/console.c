@@ -197,8 +197,7 @@ static const struct conn_ops console_ops = {
 static void console_adopt(struct client *client)
 {
 	const char *greeting = site_settings(client->conn.site)->login_notify_message;
-	const uint8_t *key;
-	size_t key_len;
+	const struct cancel_key *key = &client->cancel_key;
 	struct buf out;
 	char version[64];
 
@@ -221,8 +220,7 @@ static void console_adopt(struct client *client)
 			codec_put_parameter_status(
 			    &out, vars_schema_name(schema, i), value);
 	}
-	key = client_cancel_key(client, &key_len);
-	codec_put_backend_key(&out, key, key_len);
+	codec_put_backend_key(&out, cancel_key_bytes(key), key->len);
 	if (greeting && *greeting)
 		codec_put_notice(&out, greeting, NULL);
 	codec_put_ready(&out, 'I');

@@ -612,10 +612,12 @@ static struct client *find_client(struct site *site, uint64_t id)
 {
 	struct client *client;
 
-	list_for (client, &site->clients, site_node) {
+	list_for (client, &site->clients, site_node)
 		if (client->conn.id == id && !client->conn.is_doomed)
 			return client;
-	}
+	list_for (client, &site->cancel_clients, site_node)
+		if (client->conn.id == id && !client->conn.is_doomed)
+			return client;
 	return NULL;
 }
 

@@ -1,7 +1,7 @@
 /*
  * Cancel requests: from the key to the client whose query it is for, and to the server
- * that runs the query, over a separate connection ("messenger").  A request that comes
- * too late is dropped.  While one is being sent, its target server is not lent to
+ * that runs the query, over a separate connection ("cancel_conn").  A request that
+ * comes too late is dropped.  While one is being sent, its target server is not lent to
  * another client.
  */
 #include "cancel/cancel.h"
@@ -11,65 +11,79 @@
 #include "broker/broker.h"
 #include "broker/dial.h"
 #include "broker/server_tls.h"
+#include "cancel/cancel_request.h"
 #include "cancel/peers.h"
-#include "session/cancel_keys.h"
 #include "session/client.h"
 #include "session/passing.h"
 #include "session/server.h"
 #include "wire/codec.h"
 
+/* One CancelRequest that is being forwarded to a server. */
+struct cancel_job {
+	struct cancel_aim aim;
+	/* NULL: it is for what a vanished client has left running */
+	struct cancel_request *request;
+	struct server *sender; /* the connection that sends it; NULL: none yet */
+	struct pool *pool;
+	struct site *site;
+	/* cancel_wait_timeout; runs even when the client socket has closed */
+	struct deadline patience;
+	struct deadline retry; /* if is_refused: when the next attempt follows */
+	uint64_t client_id;    /* id of the client whose query it is for */
+	/* start of the query that it is for; a later query is not meant */
+	uint64_t query_us;
+	bool is_sent;
+	bool is_refused; /* the server's Unix socket had no room for the connection */
+};
+
 /* Many cancel requests at once can fill the queue of a server's Unix socket, which then
  * refuses connections; it soon has room again. */
 enum { RETRY_US = 50000 };
 
-static const struct conn_ops messenger_ops, messenger_asking_ops;
+static const struct conn_ops cancel_conn_ops, cancel_conn_asking_ops;
 
 /* ---- keys ---- */
 
 void cancel_give_key(struct client *client, bool is_long)
 {
 	struct site *site = client->conn.site;
-	uint8_t *key = client->cancel_key;
-	size_t len;
+	size_t len = is_long ? CANCEL_KEY_LONG : CANCEL_KEY_LEN;
+	uint8_t bytes[CANCEL_KEY_LONG];
 
-	if (is_long) {
-		key = client->long_key = mem_alloc(CANCEL_KEY_LONG);
-		client->has_long_key = true;
-	}
-	client_cancel_key(client, &len);
 	do {
-		mem_draw(&site->mem, key, len);
-		key[0] &= 0x7f;
-		peers_mark_key(site, key);
-	} while (cancel_keys_find(site->cancel_keys, key, len));
-	cancel_keys_add(site->cancel_keys, client);
-	client->has_key = true;
+		cancel_key_done(&client->cancel_key);
+		mem_draw(&site->mem, bytes, len);
+		bytes[0] &= 0x7f;
+		peers_mark_key(site, bytes);
+		cancel_key_set(&client->cancel_key, bytes, len);
+	} while (cancel_keys_add(
+		     site->cancel_keys, &client->cancel_key, crew_place(site)) < 0);
+	mem_wipe(bytes, sizeof(bytes));
 }
 
 /* ---- the job ---- */
 
 static struct list *job_list(const struct cancel_job *job)
 {
-	return job->messenger ? &job->pool->cancels_active
-			      : &job->pool->cancels_waiting;
+	return job->sender ? &job->pool->cancels_active : &job->pool->cancels_waiting;
 }
 
-/* Ends a request, successful or not, and releases the carrier, the messenger and the
- * target. */
+/* Ends a request, successful or not, and releases what it has. */
 static void job_finish(struct cancel_job *job, const char *reason)
 {
 	struct pool *pool = job->pool;
 	struct server *target = job->aim.target;
-	struct server *messenger = job->messenger;
+	struct server *sender = job->sender;
 
 	later_cancel(job->site->loop, &job->aim.work);
 	deadline_clear(job->site->loop, &job->patience);
 	deadline_clear(job->site->loop, &job->retry);
 	list_remove(job_list(job), &job->aim.pool_node);
-	carrier_release(&job->carried, reason);
-	if (messenger) {
-		messenger->errand = NULL;
-		server_retire(messenger, reason);
+	if (job->request)
+		cancel_request_end(job->request, job->site, reason);
+	if (sender) {
+		sender->cancel_job = NULL;
+		server_retire(sender, reason);
 	}
 	if (target) {
 		list_remove(&target->cancels, &job->aim.target_node);
@@ -91,7 +105,7 @@ static bool job_is_due(const struct cancel_job *job)
 
 	if (!target || target->conn.is_doomed)
 		return false;
-	if (job->is_for_left)
+	if (!job->request)
 		return target->is_left && !target->is_drained &&
 		       !pipeline_is_settled(&target->pipeline);
 	client = server_client(target);
@@ -99,19 +113,21 @@ static bool job_is_due(const struct cancel_job *job)
 	       client->request.ask.query_us == job->query_us;
 }
 
-/* Without cancel_wait_timeout, this is the only limit of a connect that hangs. */
-static void messenger_start_clock(struct server *messenger)
+static void job_note(const struct cancel_job *job, enum cancel_state state)
 {
-	uint64_t limit =
-	    scope_server_connect_timeout(scope_of_pool(messenger->seat.pool));
+	struct cancel_request *request = job->request;
 
-	if (limit)
-		conn_set_deadline(&messenger->conn, conn_now(&messenger->conn) + limit);
+	if (!request)
+		return;
+	if (!request->database)
+		request->database = mem_strdup(job->pool->database->name);
+	atomic_store(&request->state, state);
 }
 
 static void job_try(struct cancel_job *job)
 {
-	struct server *messenger;
+	uint64_t limit = scope_server_connect_timeout(scope_of_pool(job->pool));
+	struct server *sender;
 	bool is_full;
 
 	if (!job_is_due(job)) {
@@ -121,22 +137,26 @@ static void job_try(struct cancel_job *job)
 	}
 	if (job->is_refused || !pool_may_dial_cancel(job->pool))
 		return;
-	messenger = dial_beside(job->aim.target, &messenger_ops, &is_full);
+	sender = dial_beside(job->aim.target, &cancel_conn_ops, &is_full);
 	job->is_refused = is_full;
 	if (is_full) {
 		deadline_set(
 		    job->site->loop, &job->retry, loop_now(job->site->loop) + RETRY_US);
 		return;
 	}
-	if (!messenger) {
+	if (!sender) {
 		job_finish(job, "connect failed");
 		return;
 	}
 	list_remove(&job->pool->cancels_waiting, &job->aim.pool_node);
 	list_push_back(&job->pool->cancels_active, &job->aim.pool_node);
-	messenger->errand = job;
-	job->messenger = messenger;
-	messenger_start_clock(messenger);
+	sender->cancel_job = job;
+	job->sender = sender;
+	job_note(job, CANCEL_ACTIVE);
+	/* without cancel_wait_timeout, this is the only limit of a connect that hangs
+	 */
+	if (limit)
+		conn_set_deadline(&sender->conn, conn_now(&sender->conn) + limit);
 	/* there may be room for the next request, too */
 	broker_kick(job->pool);
 }
@@ -156,7 +176,7 @@ static void job_work(struct later *l)
 	struct cancel_job *job = container_of(l, struct cancel_job, aim.work);
 	if (job->is_sent)
 		return;
-	if (!job->messenger)
+	if (!job->sender)
 		job_try(job);
 	else if (!job_is_due(job))
 		job_finish(
@@ -175,9 +195,9 @@ static void job_expired(struct deadline *d)
 
 /* ---- the connection that carries it ---- */
 
-static void messenger_send(struct server *messenger)
+static void cancel_conn_send(struct server *sender)
 {
-	struct cancel_job *job = messenger->errand;
+	struct cancel_job *job = sender->cancel_job;
 	struct buf buf;
 
 	if (!job_is_due(job)) {
@@ -186,109 +206,109 @@ static void messenger_send(struct server *messenger)
 		return;
 	}
 	job->is_sent = true;
-	conn_set_deadline(&messenger->conn, 0);
+	conn_set_deadline(&sender->conn, 0);
 	job->aim.target->seat.cancels_in_flight++;
 	buf_init(&buf, 0);
 	codec_put_cancel_request(&buf, job->aim.target->key, job->aim.target->key_len);
-	conn_send(&messenger->conn, &buf);
+	conn_send(&sender->conn, &buf);
 	buf_done(&buf);
 }
 
 /* Is called after each step towards TLS. */
-static void messenger_go_on(
-    struct server *messenger, enum tls_begin begin, const char *reason)
+static void cancel_conn_go_on(
+    struct server *sender, enum tls_begin begin, const char *reason)
 {
 	switch (begin) {
 	case TLS_BEGIN_CLEAR:
 		/* the key is not sent unencrypted if the query's connection is
 		 * encrypted */
-		if (stream_tls(&messenger->errand->aim.target->conn.stream)) {
-			job_finish(messenger->errand, "server refused SSL");
+		if (stream_tls(&sender->cancel_job->aim.target->conn.stream)) {
+			job_finish(sender->cancel_job, "server refused SSL");
 			break;
 		}
-		conn_hand_on(&messenger->conn, &messenger_ops);
-		messenger_send(messenger);
+		conn_hand_on(&sender->conn, &cancel_conn_ops);
+		cancel_conn_send(sender);
 		break;
 	case TLS_BEGIN_ASKED:
-		conn_hand_on(&messenger->conn, &messenger_asking_ops);
+		conn_hand_on(&sender->conn, &cancel_conn_asking_ops);
 		break;
 	case TLS_BEGIN_STARTED:
 		break;
 	case TLS_BEGIN_REFUSED:
-		job_finish(messenger->errand, reason);
+		job_finish(sender->cancel_job, reason);
 	}
 }
 
-static const struct database_config *messenger_database(const struct server *messenger)
+static const struct database_config *cancel_conn_database(const struct server *sender)
 {
-	return messenger->errand->aim.target->seat.pool->database->config;
+	return sender->cancel_job->aim.target->seat.pool->database->config;
 }
 
-/* The messenger uses TLS like the connection that runs the query. */
-static void messenger_connected(struct conn *conn)
+/* The connection uses TLS like the connection that runs the query. */
+static void cancel_conn_connected(struct conn *conn)
 {
-	struct server *messenger = conn_server(conn);
-	const struct cancel_job *job = messenger->errand;
+	struct server *sender = conn_server(conn);
+	const struct cancel_job *job = sender->cancel_job;
 	const char *reason = NULL;
 	enum tls_begin begin;
 
 	if (!job_is_due(job) || !stream_tls(&job->aim.target->conn.stream)) {
-		messenger_send(messenger);
+		cancel_conn_send(sender);
 		return;
 	}
 	begin = server_tls_begin(
-	    &messenger->conn, messenger->host, messenger_database(messenger), &reason);
-	messenger_go_on(messenger, begin, reason);
+	    &sender->conn, sender->host, cancel_conn_database(sender), &reason);
+	cancel_conn_go_on(sender, begin, reason);
 }
 
-static enum step messenger_tls_answer(
+static enum step cancel_conn_tls_answer(
     struct conn *conn, const uint8_t *p, size_t len, size_t *taken)
 {
-	struct server *messenger = conn_server(conn);
+	struct server *sender = conn_server(conn);
 	const char *reason = NULL;
 	enum tls_begin begin;
 	(void)taken;
 
-	conn_hand_on(conn, &messenger_ops);
-	if (!job_is_due(messenger->errand)) {
-		messenger_send(messenger); /* reports that to the caller */
+	conn_hand_on(conn, &cancel_conn_ops);
+	if (!job_is_due(sender->cancel_job)) {
+		cancel_conn_send(sender); /* reports that to the caller */
 		return STEP_NEXT;
 	}
-	begin = server_tls_answer(&messenger->conn, messenger->host,
-	    messenger_database(messenger), p, len, &reason);
-	messenger_go_on(messenger, begin, reason);
+	begin = server_tls_answer(
+	    &sender->conn, sender->host, cancel_conn_database(sender), p, len, &reason);
+	cancel_conn_go_on(sender, begin, reason);
 	return STEP_NEXT;
 }
 
-static void messenger_secured(struct conn *conn)
+static void cancel_conn_secured(struct conn *conn)
 {
-	messenger_send(conn_server(conn));
+	cancel_conn_send(conn_server(conn));
 }
 
-static enum step messenger_message(struct conn *conn, const struct message *m)
+static enum step cancel_conn_message(struct conn *conn, const struct message *m)
 {
 	(void)conn;
 	(void)m;
 	return STEP_NEXT;
 }
 
-static void messenger_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
+static void cancel_conn_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
 {
-	struct server *messenger = conn_server(conn);
+	struct server *sender = conn_server(conn);
 	(void)bytes;
 	(void)have;
-	if (messenger->errand)
-		job_finish(messenger->errand, "successfully sent cancel request");
+	if (sender->cancel_job)
+		job_finish(sender->cancel_job, "successfully sent cancel request");
 	else
-		server_retire(messenger, "successfully sent cancel request");
+		server_retire(sender, "successfully sent cancel request");
 }
 
-static void messenger_ended(struct conn *conn, const struct err *err)
+static void cancel_conn_ended(struct conn *conn, const struct err *err)
 {
-	struct server *messenger = conn_server(conn);
-	struct cancel_job *job = messenger->errand;
+	struct server *sender = conn_server(conn);
+	struct cancel_job *job = sender->cancel_job;
 	if (!job)
-		server_retire(messenger, error_text(ERROR_SERVER_CRASHED));
+		server_retire(sender, error_text(ERROR_SERVER_CRASHED));
 	else if (job->is_sent)
 		job_finish(job, "successfully sent cancel request");
 	else
@@ -296,40 +316,40 @@ static void messenger_ended(struct conn *conn, const struct err *err)
 		    job, err ? "connect failed" : error_text(ERROR_SERVER_CRASHED));
 }
 
-static void messenger_expired(struct conn *conn)
+static void cancel_conn_expired(struct conn *conn)
 {
-	job_finish(conn_server(conn)->errand, "connect timeout");
+	job_finish(conn_server(conn)->cancel_job, "connect timeout");
 }
 
-static void messenger_closed(struct conn *conn, const char *reason)
+static void cancel_conn_closed(struct conn *conn, const char *reason)
 {
-	struct server *messenger = conn_server(conn);
-	if (messenger->errand)
-		job_finish(messenger->errand, reason);
-	server_leave(messenger, reason);
+	struct server *sender = conn_server(conn);
+	if (sender->cancel_job)
+		job_finish(sender->cancel_job, reason);
+	server_leave(sender, reason);
 }
 
-static const struct conn_ops messenger_ops = {
-    .name = "cancel messenger",
-    .message = messenger_message,
+static const struct conn_ops cancel_conn_ops = {
+    .name = "cancel connection",
+    .message = cancel_conn_message,
     .part = conn_ignore_part,
-    .connected = messenger_connected,
-    .secured = messenger_secured,
-    .expired = messenger_expired,
-    .malformed = messenger_malformed,
-    .ended = messenger_ended,
-    .closed = messenger_closed,
+    .connected = cancel_conn_connected,
+    .secured = cancel_conn_secured,
+    .expired = cancel_conn_expired,
+    .malformed = cancel_conn_malformed,
+    .ended = cancel_conn_ended,
+    .closed = cancel_conn_closed,
 };
 
-static const struct conn_ops messenger_asking_ops = {
-    .name = "cancel messenger asking for TLS",
-    .message = messenger_message,
+static const struct conn_ops cancel_conn_asking_ops = {
+    .name = "cancel connection asking for TLS",
+    .message = cancel_conn_message,
     .part = conn_ignore_part,
-    .raw = messenger_tls_answer,
-    .expired = messenger_expired,
-    .malformed = messenger_malformed,
-    .ended = messenger_ended,
-    .closed = messenger_closed,
+    .raw = cancel_conn_tls_answer,
+    .expired = cancel_conn_expired,
+    .malformed = cancel_conn_malformed,
+    .ended = cancel_conn_ended,
+    .closed = cancel_conn_closed,
 };
 
 /* ---- arrival ---- */
@@ -354,11 +374,12 @@ static struct cancel_job *job_new(struct server *target)
 }
 
 static void job_begin(
-    struct client *carrier, struct client *client, struct server *target)
+    struct cancel_request *request, struct client *client, struct server *target)
 {
 	struct cancel_job *job = job_new(target);
 
-	carrier_bind(carrier, &job->carried, job->pool);
+	job->request = request;
+	job_note(job, CANCEL_WAITING);
 	job->client_id = client->conn.id;
 	job->query_us = client->request.ask.query_us;
 	job_try(job);
@@ -366,10 +387,7 @@ static void job_begin(
 
 void cancel_left(struct server *server)
 {
-	struct cancel_job *job = job_new(server);
-
-	job->is_for_left = true;
-	job_try(job);
+	job_try(job_new(server));
 }
 
 /* The client's query was not sent yet: it is answered at once, as if it had been
@@ -390,12 +408,10 @@ static void cancel_queued(struct client *client)
 }
 
 /* Returns NULL when the request will be sent, otherwise the reason why not. */
-static const char *cancel_aim(struct client *carrier, struct client *client)
+static const char *cancel_aim(struct cancel_request *request, struct client *client)
 {
 	struct server *server;
 
-	if (!client)
-		return "failed cancel request";
 	if (client->database->service->cancel) {
 		client->database->service->cancel(client);
 		return "cancel request for console client";
@@ -419,45 +435,89 @@ static const char *cancel_aim(struct client *carrier, struct client *client)
 		return "cancel request for idle client";
 	if (!server || !client->request.ask.query_us || !server->key)
 		return "cancel request for idle client";
-	job_begin(carrier, client, server);
+	job_begin(request, client, server);
 	return NULL;
 }
 
-static bool is_passed_on(struct client *carrier, const struct message *m)
+/* The client is at this site. */
+static void reach(
+    struct cancel_request *request, struct cancel_key *key, struct site *site)
 {
-	const struct process_verbs *verbs = carrier->conn.site->verbs;
+	const char *reason =
+	    cancel_aim(request, container_of(key, struct client, cancel_key));
 
-	if (passing_may_ask_next(carrier, m->bytes, (size_t)m->size))
-		return true;
-	return verbs && verbs->may_pass_cancel &&
-	       verbs->may_pass_cancel(carrier, m->bytes, (size_t)m->size);
+	if (reason)
+		cancel_request_end(request, site, reason);
 }
 
-void cancel_begin(struct client *carrier, const struct message *m)
+/* The request has come to where its client was.  While pools are being handed over to
+ * another process, it waits until it is clear which process has the client. */
+static void opened(struct letter *letter)
 {
-	struct site *site = carrier->conn.site;
-	uint8_t key[CANCEL_REQUEST_KEY_MAX];
-	size_t len = (size_t)m->size - 8;
-	struct client *client;
-	const char *reason;
+	struct cancel_request *request =
+	    container_of(letter, struct cancel_request, letter);
+	struct site *site = request->to->site;
+	enum cancel_state state = CANCEL_NEW;
+	struct cancel_key *key;
+	unsigned next;
 
-	carrier_begin(carrier);
-	memcpy(key, m->bytes + 8, len);
-	/* one site forwards all requests to peers, so that limits hold for all
-	 * workers */
-	if (peers_is_foreign(site, key, len)) {
-		if (passing_may_ask_control(carrier, m->bytes, (size_t)m->size))
-			conn_doom_quietly(&carrier->conn, "cancel request passed on");
+	if (site->shutdown == SHUTDOWN_NOW || site->catalog->is_offered) {
+		cancel_request_end(request, site, NULL);
+		return;
+	}
+	key = cancel_keys_find(
+	    site->cancel_keys, request->key, request->len, crew_place(site), &next);
+	if (key &&
+	    atomic_compare_exchange_strong(&request->state, &state, CANCEL_TAKEN)) {
+		reach(request, key, site);
+	} else if (key || next == CANCEL_NOWHERE) {
+		cancel_request_end(request, site, NULL);
+	} else {
+		request->to = &site->crew->crew->members[next];
+		crew_post(request->to, letter);
+	}
+}
+
+enum step cancel_begin(struct client *client, const struct message *m)
+{
+	struct site *site = client->conn.site;
+	const struct process_verbs *verbs = site->verbs;
+	size_t len = (size_t)m->size - 8;
+	uint8_t bytes[CANCEL_REQUEST_KEY_MAX];
+	unsigned next = CANCEL_NOWHERE;
+	struct cancel_key *key = NULL;
+
+	if (site->catalog->is_offered) {
+		conn_put_off(&client->conn);
+		return STEP_PARK;
+	}
+	memcpy(bytes, m->bytes + 8, len);
+	bool is_foreign = peers_is_foreign(site, bytes, len);
+	if (!is_foreign)
+		key = cancel_keys_find(
+		    site->cancel_keys, bytes, len, crew_place(site), &next);
+	/* the control site forwards all requests to peers, so that limits hold for all
+	 * workers, and has the connection to the other process of a takeover */
+	if (next == CANCEL_NOWHERE && !crew_is_control(site)) {
+		passing_begin(client, crew_control(site->crew->crew));
+		return STEP_PARK;
+	}
+	if (next == CANCEL_NOWHERE && !is_foreign) {
+		if (verbs && verbs->may_pass_cancel &&
+		    verbs->may_pass_cancel(client, m->bytes, (size_t)m->size))
+			conn_doom_quietly(&client->conn, "cancel request passed on");
 		else
-			peers_forward(carrier, key, len);
-		return;
+			conn_doom(&client->conn, "failed cancel request");
+		return STEP_CLOSE;
 	}
-	client = cancel_keys_find(site->cancel_keys, key, len);
-	if (!client && is_passed_on(carrier, m)) {
-		conn_doom_quietly(&carrier->conn, "cancel request passed on");
-		return;
+	struct cancel_request *request = cancel_request_new(client, bytes, len);
+	if (is_foreign) {
+		peers_forward(request, bytes, len);
+	} else if (key) {
+		reach(request, key, site);
+	} else {
+		cancel_request_send(request, &site->crew->crew->members[next], opened);
+		return STEP_PARK;
 	}
-	reason = cancel_aim(carrier, client);
-	if (reason)
-		conn_doom(&carrier->conn, "%s", reason);
+	return STEP_NEXT;
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "broker/server_tls.h"
-#include "cancel/carrier.h"
+#include "cancel/cancel_request.h"
 #include "net/dns.h"
 #include "wire/codec.h"
 #include "wire/message.h"
@@ -49,7 +49,7 @@ struct peer_errand {
 	struct conn conn; /* must be the first member */
 	struct node node; /* in peer->waiting or peer->active */
 	struct peer *peer;
-	struct carried carried;  /* the client socket that brought it */
+	struct cancel_request *request;
 	struct dns_query *query; /* while the peer's name is being looked up */
 	struct deadline retry;   /* the peer's Unix socket had no room */
 	char *host;              /* owned: the host as written in [peers] */
@@ -58,8 +58,6 @@ struct peer_errand {
 	bool is_active;
 	bool is_sent;
 	bool is_over;
-	uint8_t len;
-	uint8_t key[CANCEL_KEY_LONG];
 };
 
 static const struct conn_ops errand_ops, errand_asking_ops;
@@ -126,7 +124,7 @@ static void errand_finish(struct peer_errand *errand, const char *reason)
 	if (errand->query)
 		dns_cancel(&errand->query);
 	deadline_clear(peer->site->loop, &errand->retry);
-	carrier_release(&errand->carried, reason);
+	cancel_request_end(errand->request, errand->conn.site, reason);
 	conn_doom(&errand->conn, "%s", reason);
 	loop_later(peer->site->loop, &peer->work);
 }
@@ -137,7 +135,6 @@ static void errand_destroy(struct conn *conn)
 
 	conn->site->peers->errand_count--;
 	mem_free(errand->host);
-	mem_wipe(errand->key, sizeof(errand->key));
 	mem_free(errand);
 }
 
@@ -164,7 +161,7 @@ static void errand_send(struct peer_errand *errand)
 	errand->peer->sent_count++;
 	conn_set_deadline(&errand->conn, errand->due_us);
 	buf_init(&buf, 0);
-	codec_put_cancel_request(&buf, errand->key, errand->len);
+	codec_put_cancel_request(&buf, errand->request->key, errand->request->len);
 	conn_send(&errand->conn, &buf);
 	buf_done(&buf);
 }
@@ -416,43 +413,43 @@ static void peer_free(struct peer *peer)
 
 /* ---- requests ---- */
 
-static void errand_begin(
-    struct client *carrier, struct peer *peer, const uint8_t *key, size_t len)
+static void errand_begin(struct cancel_request *request, struct peer *peer)
 {
-	struct site *site = carrier->conn.site;
+	struct site *site = request->home;
 	uint64_t limit = site_settings(site)->global.cancel_wait_timeout;
 	struct peer_errand *errand = mem_zero(sizeof(*errand));
 
 	conn_init(&errand->conn, site, &errand_kind, &errand_ops);
 	deadline_init(&errand->retry, errand_retry);
 	site->peers->errand_count++;
-	memcpy(errand->key, key, len);
-	errand->key[KEY_TTL]--;
-	errand->len = (uint8_t)len;
-	carrier_bind(carrier, &errand->carried, NULL);
+	errand->request = request;
+	request->key[KEY_TTL]--;
 	errand->peer = peer;
 	list_push_back(&peer->waiting, &errand->node);
-	errand->due_us = limit ? conn_now(&carrier->conn) + limit : UINT64_MAX;
+	errand->due_us = limit ? loop_now(site->loop) + limit : UINT64_MAX;
 	conn_set_deadline(&errand->conn, errand->due_us);
 	peer_work(&peer->work);
 }
 
-void peers_forward(struct client *carrier, const uint8_t *key, size_t len)
+void peers_forward(struct cancel_request *request, const uint8_t *key, size_t len)
 {
-	struct site *site = carrier->conn.site;
+	struct site *site = request->home;
 	int id = key_peer(key);
+	const char *reason = NULL;
 
 	if (len > CANCEL_KEY_LONG)
-		conn_doom(&carrier->conn, "failed cancel request");
+		reason = "failed cancel request";
 	else if ((key[KEY_TTL] & KEY_TTL_MASK) == 0)
-		conn_doom(&carrier->conn,
-		    "failed to forward cancel request because its TTL was exhausted");
+		reason =
+		    "failed to forward cancel request because its TTL was exhausted";
 	else if (!peer_config_of(site, id))
-		conn_doom(&carrier->conn, PEER_UNKNOWN);
+		reason = PEER_UNKNOWN;
 	else if (peer_of(site, id)->waiting.count >= WAITING_MAX)
-		conn_doom(&carrier->conn, "too many cancel requests for this peer");
+		reason = "too many cancel requests for this peer";
+	if (reason)
+		cancel_request_end(request, site, reason);
 	else
-		errand_begin(carrier, peer_of(site, id), key, len);
+		errand_begin(request, peer_of(site, id));
 }
 
 /* ---- the whole ---- */

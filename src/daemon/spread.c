@@ -188,12 +188,10 @@ static void step(struct spread *s)
 	struct step step = {.to = &crew->members[s->plan.to]};
 
 	list_init(&step.gone);
-	crew_begin_moves(crew);
 	if (!crew_is_deaf(crew, s->plan.to))
 		(void)crew_call(giver_of(s), take_step, &step);
 	s->moved_count += step.gone.count;
 	relocate_post(&step.gone);
-	crew_end_moves(crew);
 	if (step.left && --s->steps_left)
 		arm(s, PHASE_MOVE, STEP_US);
 	else

@@ -5,26 +5,21 @@
 #include "daemon/takeover.h"
 
 #include "session/client.h"
-#include "session/crew.h"
 
 /* A request that has come from another process goes on in the same direction only, so
  * that it cannot travel in a circle. */
-bool takeover_may_pass_cancel(struct client *carrier, const uint8_t *packet, size_t len)
+bool takeover_may_pass_cancel(struct client *client, const uint8_t *packet, size_t len)
 {
-	struct daemon *d;
+	struct daemon *d = site_daemon(client->conn.site);
 
-	/* the control site has the couriers, and is asked after all other sites */
-	if (!crew_is_control(carrier->conn.site))
-		return false;
-	d = site_daemon(carrier->conn.site);
-	switch ((enum passed_from)carrier->passed_from) {
+	switch ((enum passed_from)client->passed_from) {
 	case PASSED_BY_OLDER:
-		return takeover_may_pass_to_newer(d, carrier, packet, len);
+		return takeover_may_pass_to_newer(d, client, packet, len);
 	case PASSED_BY_NEWER:
-		return takeover_may_pass_to_older(d, carrier, packet, len);
+		return takeover_may_pass_to_older(d, client, packet, len);
 	case PASSED_BY_NOBODY:
 		break;
 	}
-	return takeover_may_pass_to_newer(d, carrier, packet, len) ||
-	       takeover_may_pass_to_older(d, carrier, packet, len);
+	return takeover_may_pass_to_newer(d, client, packet, len) ||
+	       takeover_may_pass_to_older(d, client, packet, len);
 }

@@ -422,13 +422,10 @@ static void drop_rest(struct site *site)
 
 	list_for_safe (client, after, &site->login_clients, site_node)
 		client_fatal(client, ERROR_DRAIN_TIMEOUT);
-	list_for_safe (client, after, &site->clients, site_node) {
-		if (client->is_carrier)
-			conn_doom_quietly(
-			    &client->conn, error_text(ERROR_DRAIN_TIMEOUT));
-		else
-			client_fatal(client, ERROR_DRAIN_TIMEOUT);
-	}
+	list_for_safe (client, after, &site->clients, site_node)
+		client_fatal(client, ERROR_DRAIN_TIMEOUT);
+	list_for_safe (client, after, &site->cancel_clients, site_node)
+		conn_doom_quietly(&client->conn, error_text(ERROR_DRAIN_TIMEOUT));
 }
 
 static void look_for_more(struct site *site, void *ctx)
@@ -640,12 +637,12 @@ void takeover_stop_giving(struct daemon *d)
 }
 
 bool takeover_may_pass_to_newer(
-    struct daemon *d, const struct client *carrier, const uint8_t *packet, size_t len)
+    struct daemon *d, const struct client *client, const uint8_t *packet, size_t len)
 {
 	struct giving *g = d->giving;
 	struct err ignored;
 
 	return g && g->courier && !g->is_cut && g->phase == GIVING_SERVING &&
 	       courier_send(g->courier, TAKEOVER_STRAY, packet, len,
-		   carrier->conn.stream.fd, 0, &ignored) == 0;
+		   client->conn.stream.fd, 0, &ignored) == 0;
 }

@@ -595,12 +595,12 @@ bool takeover_has_elder(const struct daemon *d)
 }
 
 bool takeover_may_pass_to_older(
-    struct daemon *d, const struct client *carrier, const uint8_t *packet, size_t len)
+    struct daemon *d, const struct client *client, const uint8_t *packet, size_t len)
 {
 	struct taking *t = d->taking;
 	struct err ignored;
 
 	return t && !t->has_failed &&
 	       courier_send(t->courier, TAKEOVER_STRAY, packet, len,
-		   carrier->conn.stream.fd, 0, &ignored) == 0;
+		   client->conn.stream.fd, 0, &ignored) == 0;
 }

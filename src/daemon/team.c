@@ -26,10 +26,8 @@ static const struct crew_ops crew_ops = {
 enum { END_PATIENCE_S = 5 };
 
 /* Descriptors of a worker without clients: event loop and engine, its time, mailbox,
- * the wake-ups of name look-ups and helper threads, the spare ones for consoles; and
- * some for sockets on their way to another worker, which are open twice for a moment.
- */
-enum { DESCRIPTORS = 13 };
+ * and the wake-ups of name look-ups and helper threads. */
+enum { DESCRIPTORS = 12 };
 
 struct worker {
 	struct site site;

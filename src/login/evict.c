@@ -17,8 +17,7 @@ enum {
 
 static bool evict_is_due(const struct client *client)
 {
-	return !client->is_carrier && !client->is_unix_owner &&
-	       !login_is_at_work(client);
+	return !client->is_unix_owner && !login_is_at_work(client);
 }
 
 static void evict_at(struct site *site, void *ctx)

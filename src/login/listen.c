@@ -111,14 +111,7 @@ static enum step startup_cancel(struct client *client, const struct message *m)
 		conn_doom(&client->conn, "bad cancel request");
 		return STEP_CLOSE;
 	}
-	/* This process is handing its clients over.  The cancel request waits until it
-	 * is clear which process has the client that it is about. */
-	if (client->conn.site->catalog->is_offered) {
-		conn_put_off(&client->conn);
-		return STEP_PARK;
-	}
-	cancel_begin(client, m);
-	return STEP_NEXT;
+	return cancel_begin(client, m);
 }
 
 /* Waits for the rest of a packet.  Beyond max_client_conn only the console lets

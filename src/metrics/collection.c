@@ -38,7 +38,7 @@ static const struct job jobs[] = {
     {SAMPLES_STATS, false, view_databases_begin, view_stats_totals_part},
     {SAMPLES_COUNT, false, view_pools_begin, durations_part},
     {SAMPLES_CLIENTS, false, view_clients_begin, view_clients_walk},
-    {SAMPLES_CLIENTS, false, view_pools_begin, view_cancels_walk},
+    {SAMPLES_CLIENTS, false, view_cancels_begin, view_cancels_walk},
 };
 enum { JOBS = sizeof(jobs) / sizeof(jobs[0]) };
 

@@ -89,10 +89,8 @@ void handover_walk(struct site *site, handover_visit_fn *visit, void *ctx)
 	list_for_safe (client, after, &site->login_clients, site_node)
 		show_client(&walk, HANDOVER_LOGIN, client);
 	walk_pools(&walk, site->catalog);
-	list_for_safe (client, after, &site->clients, site_node) {
-		if (client->is_carrier)
-			show_client(&walk, HANDOVER_CANCEL, client);
-	}
+	list_for_safe (client, after, &site->cancel_clients, site_node)
+		show_client(&walk, HANDOVER_CANCEL, client);
 }
 
 /* ---- stopping ---- */

@@ -37,6 +37,7 @@ struct moving {
 	int *params; /* owned: index of the sender's parameter -> our index, or -1 */
 	size_t param_count;
 	bool is_same_schema;
+	bool is_within;    /* the sender is of this process */
 	struct map *texts; /* struct known_text by its key */
 	/* the last pool whose database entry differs here */
 	const struct pool *outdated;
@@ -145,7 +146,7 @@ struct moving *moving_new_within(struct site *site)
 	m->texts = map_new();
 	m->param_count = vars_schema_count(site->vars);
 	m->params = mem_zero(m->param_count * sizeof(*m->params) + 1);
-	m->is_same_schema = true;
+	m->is_same_schema = m->is_within = true;
 	for (size_t i = 0; i < m->param_count; i++)
 		m->params[i] = (int)i;
 	return m;
@@ -198,10 +199,13 @@ static int check_client(
 		    "the configuration has no database \"%.63s\", and a client of it "
 		    "is connected",
 		    client->database);
-	if (!*client->user ||
-	    (key->len != CANCEL_KEY_LEN && key->len != CANCEL_KEY_LONG))
+	if (!*client->user || (key->len != CANCEL_KEY_LEN &&
+				  key->len != CANCEL_KEY_LONG && !m->is_within))
 		return err_set(err, "a client without a name or key");
-	if (cancel_keys_find(m->site->cancel_keys, key->at, key->len))
+	unsigned place = CANCEL_NOWHERE;
+	(void)cancel_keys_find(
+	    m->site->cancel_keys, key->at, key->len, crew_place(m->site), &place);
+	if (place != CANCEL_NOWHERE)
 		return err_set(err, "a client with another client's key");
 	return 0;
 }
@@ -477,15 +481,15 @@ static void enter_client(const struct moving *m, struct client *client,
 	client->request.ask.is_logged_in = true;
 }
 
+/* Within a process, the key comes without the parcel. */
 static void take_key(struct client *client, const struct parcel_bytes *key)
 {
-	if (key->len == CANCEL_KEY_LONG)
-		client->long_key = mem_dup(key->at, key->len);
-	else
-		memcpy(client->cancel_key, key->at, key->len);
-	client->has_long_key = key->len == CANCEL_KEY_LONG;
-	client->has_key = true;
-	cancel_keys_add(client->conn.site->cancel_keys, client);
+	struct site *site = client->conn.site;
+
+	if (!key->len)
+		return;
+	cancel_key_set(&client->cancel_key, key->at, key->len);
+	(void)cancel_keys_add(site->cancel_keys, &client->cancel_key, crew_place(site));
 }
 
 /* The generation of what has arrived.  Another process has counted in another way; what

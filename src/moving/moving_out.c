@@ -456,9 +456,6 @@ static void offer_server(struct offer *offer, struct server *server)
 static void fill_client(struct offer *offer, const struct client *client,
     struct parcel_client *out, struct buf *unread)
 {
-	size_t key_len;
-	const uint8_t *key = client_cancel_key(client, &key_len);
-
 	*out = (struct parcel_client){
 	    .conn = describe_conn(offer, &client->conn, unread),
 	    .database = client->database->name,
@@ -469,7 +466,7 @@ static void fill_client(struct offer *offer, const struct client *client,
 	    .own = client->own,
 	    .doubtful = client->doubtful,
 	    .statements = describe_names(offer, client->names),
-	    .key = {key, key_len},
+	    .key = {cancel_key_bytes(&client->cancel_key), client->cancel_key.len},
 	    .is_unix_owner = client->is_unix_owner,
 	    .is_canceled = client->is_canceled,
 	    .is_skipping = client->is_skipping,

@@ -25,6 +25,7 @@ struct traveller {
 	struct letter letter;
 	struct node node; /* until it is posted */
 	struct crew_member *to;
+	struct cancel_key key; /* until it is admitted */
 	/* owned; where it counts until it is admitted */
 	char *database, *user;
 	struct bundle parcels;
@@ -114,6 +115,7 @@ static const struct conn_ops gone_ops = {
 
 static void traveller_free(struct traveller *t)
 {
+	cancel_keys_remove(t->to->crew->cancel_keys, &t->key);
 	if (t->fd >= 0)
 		close(t->fd);
 	tls_free(&t->tls);
@@ -162,7 +164,11 @@ static struct traveller *depart(struct client *client, struct crew_member *to)
 	struct traveller *t = traveller_new(client, to);
 
 	client_snapshot_leave(conn->site, client);
+	cancel_keys_move(conn->site->cancel_keys, &client->cancel_key, &t->key,
+	    crew_control(to->crew)->index, to->index);
 	if (moving_offer_client(conn->site, client, bundle_put, &t->parcels) < 0) {
+		cancel_keys_move(conn->site->cancel_keys, &t->key, &client->cancel_key,
+		    crew_place(conn->site), crew_place(conn->site));
 		traveller_free(t);
 		conn_start(conn);
 		return NULL;
@@ -240,6 +246,8 @@ static void take_client(
 	t->fd = -1;
 	t->to->site->relocate_counts.in++;
 	client = moving_take_client(moving, from, fd, NULL, -1);
+	cancel_keys_move(t->to->crew->cancel_keys, &t->key, &client->cancel_key,
+	    t->to->index, t->to->index);
 	if (t->tls && stream_give_tls(&client->conn.stream, &t->tls, t->sealed.bytes,
 			  t->sealed.len) < 0)
 		conn_doom(&client->conn, "%s", error_text(ERROR_OUT_OF_MEMORY));

@@ -67,9 +67,10 @@ static const char *notice_of(const struct client *client)
 static void put_end(struct opening *o, const struct client *client)
 {
 	const char *notice = notice_of(client);
-	const uint8_t *key = client_cancel_key(client, &o->key_len);
+	const struct cancel_key *key = &client->cancel_key;
 
-	codec_put_backend_key(&o->bytes, key, o->key_len);
+	o->key_len = key->len;
+	codec_put_backend_key(&o->bytes, cancel_key_bytes(key), key->len);
 	o->key_at = o->bytes.len - o->key_len;
 	if (notice)
 		codec_put_notice(&o->bytes, notice, NULL);
@@ -159,11 +160,10 @@ static void send_common(struct client *client, const struct welcome *welcome)
 {
 	struct opening *o =
 	    place_of(client->conn.site->openings, &client->vars, &welcome->vars);
-	size_t key_len;
-	const uint8_t *key = client_cancel_key(client, &key_len);
+	const struct cancel_key *key = &client->cancel_key;
 
-	if (is_made_from(o, &client->vars, welcome, key_len)) {
-		memcpy(o->bytes.bytes + o->key_at, key, key_len);
+	if (is_made_from(o, &client->vars, welcome, key->len)) {
+		memcpy(o->bytes.bytes + o->key_at, cancel_key_bytes(key), key->len);
 	} else {
 		opening_done(o);
 		build(o, client, &welcome->vars, &welcome->untracked);

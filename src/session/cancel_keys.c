@@ -1,146 +1,189 @@
 /*
- * A table of pointers with linear probing and without tombstones: removing a client
- * moves those behind it that would no longer be found.
+ * A hash table that grows by one bucket at a time (linear hashing: Litwin 1980), so
+ * that nobody waits for the lock while many keys are moved.  Keys of a bucket are a
+ * chain. Memory for all buckets is reserved at once, and the system provides it as they
+ * are used.
  */
 #include "session/cancel_keys.h"
 
 #include <assert.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "session/client.h"
 
-enum { SLOTS_LEAST = 16 };
+/* PER_BUCKET: the mean length of a chain until there are no more buckets. */
+enum { BUCKETS_LEAST = 16, BUCKETS_MOST = 1 << 18, PER_BUCKET = 2 };
 
 struct cancel_keys {
-	struct client **slots;    /* NULL: free */
-	size_t count, slot_count; /* slot_count is a power of two */
+	pthread_mutex_t lock;
+	size_t count, bucket_count;
+	size_t mask; /* the lowest 2^n - 1 that is not less than bucket_count - 1 */
+	struct cancel_key **buckets; /* owned; BUCKETS_MOST */
 };
 
 /* Keys in the table were drawn by a pooler, nearly all of their bytes by chance, so a
  * peer cannot choose them in order to make many of them collide. */
-static uint64_t hash_of(const uint8_t *key, size_t len)
+static uint64_t hash_of(const uint8_t *bytes, size_t len)
 {
 	uint64_t hash = 0, word;
 
 	while (len) {
 		size_t part = len < sizeof(word) ? len : sizeof(word);
 		word = 0;
-		memcpy(&word, key, part);
+		memcpy(&word, bytes, part);
 		hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
 		hash ^= hash >> 32;
-		key += part;
+		bytes += part;
 		len -= part;
 	}
 	return hash;
 }
 
-static size_t home_of(const struct cancel_keys *keys, const struct client *client)
+static uint64_t hash_of_key(const struct cancel_key *key)
 {
-	size_t len;
-	const uint8_t *key = client_cancel_key(client, &len);
-
-	return hash_of(key, len) & (keys->slot_count - 1);
+	return hash_of(cancel_key_bytes(key), key->len);
 }
 
-static size_t next_of(const struct cancel_keys *keys, size_t at)
+static struct cancel_key **bucket_of(struct cancel_keys *keys, uint64_t hash)
 {
-	return (at + 1) & (keys->slot_count - 1);
+	size_t i = hash & keys->mask;
+
+	return &keys->buckets[i < keys->bucket_count ? i : i & keys->mask >> 1];
 }
 
-static void place(struct cancel_keys *keys, struct client *client)
+static void push(struct cancel_key **bucket, struct cancel_key *key)
 {
-	size_t at = home_of(keys, client);
-
-	while (keys->slots[at])
-		at = next_of(keys, at);
-	keys->slots[at] = client;
+	key->next = *bucket;
+	*bucket = key;
 }
 
-static void resize(struct cancel_keys *keys, size_t slot_count)
+/* The link in a chain that leads to this key, or to NULL. */
+static struct cancel_key **link_to(
+    struct cancel_keys *keys, const uint8_t *bytes, size_t len)
 {
-	struct client **old = keys->slots;
-	size_t old_count = keys->slot_count;
+	struct cancel_key **link = bucket_of(keys, hash_of(bytes, len));
 
-	keys->slots = mem_zero(slot_count * sizeof(struct client *));
-	keys->slot_count = slot_count;
-	for (size_t i = 0; i < old_count; i++)
-		if (old[i])
-			place(keys, old[i]);
-	mem_free(old);
+	while (*link && ((*link)->len != len ||
+			    memcmp(cancel_key_bytes(*link), bytes, len) != 0))
+		link = &(*link)->next;
+	return link;
+}
+
+/* Splits a bucket in two. */
+static void grow(struct cancel_keys *keys)
+{
+	size_t i = keys->bucket_count++;
+	struct cancel_key *key, *next;
+
+	if (i > keys->mask)
+		keys->mask = 2 * keys->mask + 1;
+	struct cancel_key **old = &keys->buckets[i & keys->mask >> 1];
+	key = *old;
+	*old = NULL;
+	for (; key; key = next) {
+		next = key->next;
+		push(bucket_of(keys, hash_of_key(key)), key);
+	}
 }
 
 struct cancel_keys *cancel_keys_new(void)
 {
-	struct cancel_keys *keys = mem_zero(sizeof(*keys));
+	struct cancel_keys *keys = mem_zero_lines(sizeof(*keys));
 
-	resize(keys, SLOTS_LEAST);
+	pthread_mutex_init(&keys->lock, NULL);
+	keys->bucket_count = BUCKETS_LEAST;
+	keys->mask = BUCKETS_LEAST - 1;
+	keys->buckets = mem_zero(BUCKETS_MOST * sizeof(*keys->buckets));
 	return keys;
 }
 
 void cancel_keys_free(struct cancel_keys **keys)
 {
-	if (*keys)
-		mem_free((*keys)->slots);
+	if (!*keys)
+		return;
+	assert((*keys)->count == 0);
+	mem_free((*keys)->buckets);
+	pthread_mutex_destroy(&(*keys)->lock);
 	mem_free(*keys);
 	*keys = NULL;
 }
 
-size_t cancel_keys_count(const struct cancel_keys *keys)
+size_t cancel_keys_count(struct cancel_keys *keys)
 {
-	return keys->count;
+	pthread_mutex_lock(&keys->lock);
+	size_t count = keys->count;
+	pthread_mutex_unlock(&keys->lock);
+	return count;
 }
 
-struct client *cancel_keys_find(
-    const struct cancel_keys *keys, const uint8_t *key, size_t len)
+void cancel_key_set(struct cancel_key *key, const uint8_t *bytes, size_t len)
 {
-	size_t at = hash_of(key, len) & (keys->slot_count - 1);
+	assert(len == CANCEL_KEY_LEN || len == CANCEL_KEY_LONG);
+	if (len == CANCEL_KEY_LONG)
+		key->long_bytes = mem_dup(bytes, len);
+	else
+		memcpy(key->bytes, bytes, len);
+	key->len = (uint8_t)len;
+}
 
-	for (; keys->slots[at]; at = next_of(keys, at)) {
-		size_t own_len;
-		const uint8_t *own = client_cancel_key(keys->slots[at], &own_len);
-		if (own_len == len && memcmp(own, key, len) == 0)
-			return keys->slots[at];
+void cancel_key_done(struct cancel_key *key)
+{
+	if (key->len == CANCEL_KEY_LONG)
+		mem_free(key->long_bytes);
+	*key = (struct cancel_key){.len = 0};
+}
+
+int cancel_keys_add(struct cancel_keys *keys, struct cancel_key *key, unsigned place)
+{
+	key->at = key->to = (uint8_t)place;
+	pthread_mutex_lock(&keys->lock);
+	bool is_taken = *link_to(keys, cancel_key_bytes(key), key->len);
+	if (!is_taken) {
+		if (keys->count >= PER_BUCKET * keys->bucket_count &&
+		    keys->bucket_count < BUCKETS_MOST)
+			grow(keys);
+		push(bucket_of(keys, hash_of_key(key)), key);
+		keys->count++;
 	}
-	return NULL;
+	pthread_mutex_unlock(&keys->lock);
+	return is_taken ? -1 : 0;
 }
 
-void cancel_keys_add(struct cancel_keys *keys, struct client *client)
+void cancel_keys_remove(struct cancel_keys *keys, struct cancel_key *key)
 {
-	/* at most three quarters are in use */
-	if (4 * (keys->count + 1) > 3 * keys->slot_count)
-		resize(keys, 2 * keys->slot_count);
-	place(keys, client);
-	keys->count++;
-}
-
-/* The slot at `at` is free now: moves there who is behind it and can no longer be
- * found, and so on. */
-static void close_gap(struct cancel_keys *keys, size_t at)
-{
-	size_t mask = keys->slot_count - 1;
-
-	for (size_t i = next_of(keys, at); keys->slots[i]; i = next_of(keys, i)) {
-		size_t home = home_of(keys, keys->slots[i]);
-		if (((i - home) & mask) < ((i - at) & mask))
-			continue;
-		keys->slots[at] = keys->slots[i];
-		keys->slots[i] = NULL;
-		at = i;
-	}
-}
-
-void cancel_keys_remove(struct cancel_keys *keys, struct client *client)
-{
-	size_t at = home_of(keys, client);
-
-	while (keys->slots[at] != client) {
-		assert(keys->slots[at]);
-		at = next_of(keys, at);
-	}
-	keys->slots[at] = NULL;
-	close_gap(keys, at);
+	if (!key->len)
+		return;
+	pthread_mutex_lock(&keys->lock);
+	*link_to(keys, cancel_key_bytes(key), key->len) = key->next;
 	keys->count--;
-	if (keys->slot_count > SLOTS_LEAST && 8 * keys->count < keys->slot_count)
-		resize(keys, keys->slot_count / 2);
+	pthread_mutex_unlock(&keys->lock);
+	cancel_key_done(key);
+}
+
+void cancel_keys_move(struct cancel_keys *keys, struct cancel_key *from,
+    struct cancel_key *key, unsigned at, unsigned to)
+{
+	if (!from->len)
+		return;
+	pthread_mutex_lock(&keys->lock);
+	struct cancel_key **link = link_to(keys, cancel_key_bytes(from), from->len);
+	*key = *from;
+	key->at = (uint8_t)at;
+	key->to = (uint8_t)to;
+	*link = key;
+	pthread_mutex_unlock(&keys->lock);
+	*from = (struct cancel_key){.len = 0};
+}
+
+struct cancel_key *cancel_keys_find(struct cancel_keys *keys, const uint8_t *bytes,
+    size_t len, unsigned place, unsigned *next)
+{
+	*next = CANCEL_NOWHERE;
+	pthread_mutex_lock(&keys->lock);
+	struct cancel_key *key = *link_to(keys, bytes, len);
+	if (key)
+		*next = key->at == place ? key->to : key->at;
+	pthread_mutex_unlock(&keys->lock);
+	return *next == place ? key : NULL;
 }

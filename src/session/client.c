@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "session/cancel_keys.h"
 #include "session/client_snapshot.h"
 #include "session/crew.h"
 #include "session/limits.h"
@@ -58,13 +57,20 @@ struct client *client_new(struct site *site, const struct conn_ops *ops)
 	return client;
 }
 
-void client_settle(struct client *client)
+static struct list *list_of(const struct client *client)
 {
 	struct site *site = client->conn.site;
 
-	list_remove(&site->login_clients, &client->site_node);
-	list_push_back(&site->clients, &client->site_node);
+	if (!client->is_settled)
+		return &site->login_clients;
+	return client->is_cancel ? &site->cancel_clients : &site->clients;
+}
+
+void client_settle(struct client *client)
+{
+	list_remove(list_of(client), &client->site_node);
 	client->is_settled = true;
+	list_push_back(list_of(client), &client->site_node);
 }
 
 const struct conn *client_of_request(const struct request *request)
@@ -81,12 +87,7 @@ void client_leave(struct client *client)
 		pool_part(&client->request.ask);
 		pool_free_if_unused(pool);
 	}
-	if (client->has_key)
-		cancel_keys_remove(client->conn.site->cancel_keys, client);
-	if (client->has_long_key)
-		mem_free(client->long_key);
-	client->has_key = false;
-	client->has_long_key = false;
+	cancel_keys_remove(site->cancel_keys, &client->cancel_key);
 	if (client->is_counted) {
 		user_leave(client->user);
 		database_leave(client->database);
@@ -104,12 +105,9 @@ void client_leave(struct client *client)
 	mem_free(client->asked);
 	client->asked = NULL;
 	prepared_names_clear(&client->names);
-	if (client->is_settled) {
-		list_walk_leave(&site->client_walk, &site->clients, &client->site_node);
-		list_walk_leave(&site->idle_walk, &site->clients, &client->site_node);
-	}
-	list_remove(client->is_settled ? &site->clients : &site->login_clients,
-	    &client->site_node);
+	list_walk_leave(&site->client_walk, list_of(client), &client->site_node);
+	list_walk_leave(&site->idle_walk, list_of(client), &client->site_node);
+	list_remove(list_of(client), &client->site_node);
 }
 
 /* ---- errors and notices ---- */

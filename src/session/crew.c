@@ -13,6 +13,7 @@
 #include "auth/workers.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "session/cancel_keys.h"
 #include "wire/prepared.h"
 
 /* A turn of the loop is far shorter; only a worker that hangs needs longer. */
@@ -55,6 +56,7 @@ struct crew *crew_new(unsigned worker_count)
 	crew->texts = prepared_store_new(PREPARED_PREFIX);
 	crew->sql_texts = prepared_store_new(PREPARED_SQL_PREFIX);
 	crew->mutex = workers_mutex_new();
+	crew->cancel_keys = cancel_keys_new();
 	for (unsigned i = 0; i <= worker_count; i++) {
 		crew->members[i].crew = crew;
 		crew->members[i].index = i;
@@ -82,6 +84,7 @@ void crew_free(struct crew **crew)
 	prepared_store_unref(&(*crew)->texts);
 	prepared_store_unref(&(*crew)->sql_texts);
 	workers_mutex_unref(&(*crew)->mutex);
+	cancel_keys_free(&(*crew)->cancel_keys);
 	mem_free(*crew);
 	*crew = NULL;
 }
@@ -457,21 +460,6 @@ void crew_client_goes(struct site *site, struct crew_member *to)
 {
 	change_load(to, 1);
 	change_load(site->crew, -1);
-}
-
-void crew_begin_moves(struct crew *crew)
-{
-	atomic_fetch_add(&crew->moves, 1);
-}
-
-void crew_end_moves(struct crew *crew)
-{
-	atomic_fetch_add(&crew->moves, 1);
-}
-
-unsigned crew_moves(const struct crew *crew)
-{
-	return atomic_load(&crew->moves);
 }
 
 void crew_arrival_begins(struct crew_member *member)

@@ -24,9 +24,11 @@ int session_init(struct site *site, struct err *err)
 	site->server_slab = slab_new(&site->mem, "server_cache", sizeof(struct server));
 	list_init(&site->clients);
 	list_init(&site->login_clients);
+	list_init(&site->cancel_clients);
 	list_init(&site->snapshots);
 	list_init(&site->listeners);
-	site->cancel_keys = cancel_keys_new();
+	site->cancel_keys =
+	    site->crew ? site->crew->crew->cancel_keys : cancel_keys_new();
 	site->next_id = 1 + (site->crew ? site->crew->index : 0);
 	site->id_step = crew_site_count(site);
 	passing_init(site);
@@ -80,7 +82,8 @@ void session_done(struct site *site)
 	passing_done(site);
 	helpers_done(site);
 	salted_done(site);
-	cancel_keys_free(&site->cancel_keys);
+	if (!site->crew)
+		cancel_keys_free(&site->cancel_keys);
 	reserved_fds_done(site);
 	slab_free(&site->client_slab);
 	slab_free(&site->server_slab);
@@ -104,6 +107,7 @@ void session_drop_all(struct site *site)
 	site->shutdown = SHUTDOWN_NOW;
 	drop_clients(&site->login_clients, reason);
 	drop_clients(&site->clients, reason);
+	drop_clients(&site->cancel_clients, reason);
 	list_for (pool, &site->catalog->pool_list, node)
 		for (int state = SEAT_NONE + 1; state < SEAT_STATE_COUNT; state++)
 			list_for (seat, &pool->seats[state], node)

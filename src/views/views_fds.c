@@ -45,7 +45,7 @@ static long long key_number(const uint8_t *key, size_t len)
 static void fill_client(struct fd_row *row, const struct client *client)
 {
 	const struct server *server = client_server(client);
-	size_t len;
+	const struct cancel_key *key = &client->cancel_key;
 
 	row->task = "client";
 	row->user = client->user ? client->user->name : NULL;
@@ -53,10 +53,8 @@ static void fill_client(struct fd_row *row, const struct client *client)
 	row->vars = &client->vars;
 	row->pool = client->request.ask.pool;
 	row->link = server ? server->conn.stream.fd : 0;
-	if (client->has_key) {
-		const uint8_t *key = client_cancel_key(client, &len);
-		row->cancel = key_number(key, len);
-	}
+	if (key->len)
+		row->cancel = key_number(cancel_key_bytes(key), key->len);
 }
 
 static void fill(struct fd_row *row, const struct handover *thing)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "cancel/cancel.h"
+#include "cancel/cancel_request.h"
 #include "pool/pool.h"
 #include "session/client.h"
 #include "session/server.h"
@@ -73,8 +73,6 @@ static void fill_client(struct socket_row *s, const struct rows *rows,
 	const struct pool *pool = ask->pool;
 	const struct server *server = client_server(client);
 
-	if (!pool && client->is_carrier && client->carried)
-		pool = client->carried->pool;
 	*s = (struct socket_row){
 	    .conn = &client->conn,
 	    .partner = server ? &server->conn : NULL,
@@ -192,24 +190,19 @@ static void put_clients_of(
 	}
 }
 
-static void put_cancels_of(
-    struct rows *rows, const struct list *jobs, const char *state)
+/* A socket that brought a cancel request, while that is being served. */
+static void put_cancel(struct rows *rows, const struct client *client)
 {
-	const struct cancel_job *job;
+	const struct cancel_request *request = client->cancel_request;
+	enum cancel_state state = request ? atomic_load(&request->state) : CANCEL_NEW;
 	struct socket_row s;
 
-	list_for (job, jobs, aim.pool_node) {
-		if (!job->carried.carrier)
-			continue;
-		fill_client(&s, rows, job->carried.carrier, state);
-		put_socket(rows, &s);
-	}
-}
-
-static void put_cancels(struct rows *rows, const struct pool *pool)
-{
-	put_cancels_of(rows, &pool->cancels_active, "active_cancel_req");
-	put_cancels_of(rows, &pool->cancels_waiting, "waiting_cancel_req");
+	if (state != CANCEL_WAITING && state != CANCEL_ACTIVE)
+		return;
+	fill_client(&s, rows, client,
+	    state == CANCEL_ACTIVE ? "active_cancel_req" : "waiting_cancel_req");
+	s.database = request->database;
+	put_socket(rows, &s);
 }
 
 static void call_clients_of(struct client_snapshot *snapshot, const struct list *asks)
@@ -292,9 +285,8 @@ bool view_clients_part(struct rows *rows, struct called *called, size_t most)
 		} else if (kept) {
 			buf_put(rows->out, kept->bytes, kept->len);
 		} else {
-			const struct pool *pool;
-			list_for (pool, &rows->site->catalog->pool_list, node)
-				put_cancels(rows, pool);
+			list_for (client, &rows->site->cancel_clients, site_node)
+				put_cancel(rows, client);
 			return false;
 		}
 	}
@@ -334,15 +326,21 @@ bool view_clients_walk(struct rows *rows, size_t most)
 	return true;
 }
 
+void view_cancels_begin(struct site *site)
+{
+	list_walk_begin(&site->client_walk, &site->cancel_clients);
+}
+
 bool view_cancels_walk(struct rows *rows, size_t most)
 {
-	const struct pool *pool;
+	struct site *site = rows->site;
+	const struct node *node;
 
 	for (; most > 0; most--) {
-		pool = view_pools_next(rows->site);
-		if (!pool)
+		node = list_walk_next(&site->client_walk, &site->cancel_clients);
+		if (!node)
 			return false;
-		put_cancels(rows, pool);
+		put_cancel(rows, container_of(node, struct client, site_node));
 	}
 	return true;
 }

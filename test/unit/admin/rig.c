@@ -17,11 +17,11 @@
 #include "admin/wait.h"
 #include "base/mem.h"
 #include "broker/broker_floor.h"
+#include "cancel/cancel.h"
 #include "cancel/peers.h"
 #include "conf/config.h"
 #include "login/login_floor.h"
 #include "relay/relay_floor.h"
-#include "session/cancel_keys.h"
 #include "session/session.h"
 #include "wire/codec.h"
 
@@ -368,9 +368,7 @@ static struct client *log_in(struct rig *rig, int fd, bool is_admin)
 	client->is_admin = is_admin;
 	assert_int_equal(vars_set(&client->vars, VAR_APPLICATION_NAME, "test"), 0);
 	client_settle(client);
-	mem_random(client->cancel_key, CANCEL_KEY_LEN);
-	cancel_keys_add(site->cancel_keys, client);
-	client->has_key = true;
+	cancel_give_key(client, false);
 	pool_join(catalog_pool(db, client->user), &client->request.ask);
 	client->request.ask.is_logged_in = true;
 	conn_open(&client->conn, fd);

@@ -147,11 +147,13 @@ static void client_goes_with_all_it_has(void **state)
 	const struct client *after =
 	    container_of(list_first(&s.there->site.clients), struct client, site_node);
 	assert_int_equal(after->conn.id, id);
-	assert_ptr_equal(cancel_keys_find(s.there->site.cancel_keys, s.client->key,
-			     s.client->key_len),
-	    after);
+	unsigned place;
+	assert_ptr_equal(cancel_keys_find(s.crew->cancel_keys, s.client->key,
+			     s.client->key_len, 1, &place),
+	    &after->cancel_key);
 	assert_null(cancel_keys_find(
-	    s.here->site.cancel_keys, s.client->key, s.client->key_len));
+	    s.crew->cancel_keys, s.client->key, s.client->key_len, 0, &place));
+	assert_int_equal(place, 1);
 	assert_int_equal(prepared_names_count(after->names), 1);
 	assert_int_equal(crew_client_count(&s.here->site), 1);
 	assert_int_equal(s.here->site.relocate_counts.out, 1);

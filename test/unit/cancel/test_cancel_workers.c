@@ -1,0 +1,339 @@
+/*
+ * Cancel requests for clients of other workers: each finds its client, wherever that is
+ * by then, and its socket is closed when it is over, and not later than
+ * cancel_wait_timeout.  Three stages are two workers and the control site; all loops
+ * run on this thread, so each worker can stand still.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../stage/stage.h"
+#include "login/listen.h"
+#include "moving/lend.h"
+#include "moving/relocate.h"
+#include "session/crew.h"
+#include "wire/codec.h"
+#include "wire/message.h"
+
+/* clang-format off: needs some of the headers above */
+#include <cmocka.h>
+/* clang-format on */
+
+enum { WORKERS = 2, CONTROL = WORKERS, PATIENCE_S = 60 };
+
+static const struct crew_ops ops = {
+    .admit = listen_admit_passage,
+    .hand = lend_hand,
+};
+
+static struct buf passed; /* the last request for the other process of a takeover */
+
+static bool pass_cancel(struct client *client, const uint8_t *packet, size_t len)
+{
+	assert_true(crew_is_control(client->conn.site));
+	buf_clear(&passed);
+	buf_put(&passed, packet, len);
+	return true;
+}
+
+static const struct process_verbs passing_verbs = {.may_pass_cancel = pass_cancel};
+
+struct scene {
+	struct crew *crew;
+	struct stage *at[WORKERS + 1];
+	bool stands_still[WORKERS + 1];
+	struct peer *client, *server; /* of worker 0; the query runs */
+};
+
+static void turn(struct scene *s)
+{
+	for (int i = 0; i < 10; i++)
+		for (unsigned at = 0; at <= CONTROL; at++)
+			if (!s->stands_still[at])
+				stage_settle(s->at[at]);
+}
+
+static void scene_open(struct scene *s, const char *settings)
+{
+	*s = (struct scene){.crew = crew_new(WORKERS)};
+	s->crew->ops = &ops;
+	for (unsigned at = 0; at <= CONTROL; at++)
+		s->at[at] = stage_new_in(s->crew, at, "pool_size=2", settings);
+	/* so new clients go to worker 0 */
+	atomic_store(&s->crew->members[1].client_count, 100);
+	stage_pair(s->at[0], &s->client, &s->server);
+	peer_text(s->client, 'Q', "select pg_sleep(10)");
+	peer_hear(s->server, 'Q');
+}
+
+static void scene_close(struct scene *s)
+{
+	for (unsigned at = 0; at <= CONTROL; at++)
+		s->stands_still[at] = false;
+	turn(s);
+	/* the sockets of requests may still be open at other sites */
+	for (unsigned at = CONTROL + 1; at-- > 0;)
+		stage_free(&s->at[at]);
+	crew_free(&s->crew);
+}
+
+/* A connection with a cancel request for the client comes to this site.  Returns its
+ * other end. */
+static int ask_to_cancel(struct scene *s, unsigned at)
+{
+	int fds[2];
+	struct buf b;
+
+	assert_int_equal(
+	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+	buf_init(&b, 0);
+	codec_put_cancel_request(&b, s->client->key, s->client->key_len);
+	listen_admit(&s->at[at]->site, fds[0], PASSED_BY_NOBODY, b.bytes, b.len);
+	buf_done(&b);
+	turn(s);
+	return fds[1];
+}
+
+static bool is_open(int fd)
+{
+	char byte;
+
+	return recv(fd, &byte, 1, 0) < 0 && errno == EAGAIN;
+}
+
+static void await_end(struct scene *s, int fd)
+{
+	time_t end = time(NULL) + PATIENCE_S;
+
+	while (is_open(fd)) {
+		turn(s);
+		assert_true(time(NULL) <= end);
+	}
+	close(fd);
+}
+
+static size_t requests_at(const struct scene *s, unsigned at)
+{
+	return s->at[at]->site.cancel_clients.count;
+}
+
+/* The server is asked to cancel the query; the other end of that connection closes. */
+static void be_hit(struct scene *s)
+{
+	struct peer *sender = stage_server(s->at[0]);
+
+	assert_int_equal(peer_first_packet(sender), STARTUP_CANCEL);
+	peer_close(sender);
+	turn(s);
+}
+
+static void other_worker_has_the_client(void **state)
+{
+	(void)state;
+	struct scene s;
+
+	scene_open(&s, "");
+	for (unsigned at = 0; at <= CONTROL; at++) {
+		int fd = ask_to_cancel(&s, at);
+		assert_true(is_open(fd));
+		assert_int_equal(requests_at(&s, at), 1);
+		be_hit(&s);
+		await_end(&s, fd);
+		assert_int_equal(requests_at(&s, at), 0);
+	}
+	scene_close(&s);
+}
+
+/* Many drivers close the socket at once. */
+static void socket_closes_at_once(void **state)
+{
+	(void)state;
+	struct scene s;
+
+	scene_open(&s, "");
+	close(ask_to_cancel(&s, 1));
+	turn(&s);
+	be_hit(&s);
+	assert_int_equal(requests_at(&s, 1), 0);
+	scene_close(&s);
+}
+
+/* Nobody knows the key: the control site is asked last. */
+static void nobody_has_the_client(void **state)
+{
+	(void)state;
+	struct scene s;
+
+	scene_open(&s, "");
+	s.client->key[7] ^= 1;
+	for (unsigned at = 0; at <= CONTROL; at++)
+		await_end(&s, ask_to_cancel(&s, at));
+	s.at[CONTROL]->site.verbs = &passing_verbs;
+	buf_init(&passed, 0);
+	for (unsigned at = 0; at <= CONTROL; at++) {
+		await_end(&s, ask_to_cancel(&s, at));
+		assert_int_equal(passed.len, 8 + s.client->key_len);
+		buf_clear(&passed);
+	}
+	buf_done(&passed);
+	scene_close(&s);
+}
+
+/* The worker of the client keeps the request, and gets it when it goes on. */
+static void worker_stands_still_for_a_moment(void **state)
+{
+	(void)state;
+	struct scene s;
+
+	scene_open(&s, "");
+	s.stands_still[0] = true;
+	int fd = ask_to_cancel(&s, 1);
+	assert_true(is_open(fd));
+	s.stands_still[0] = false;
+	turn(&s);
+	be_hit(&s);
+	await_end(&s, fd);
+	scene_close(&s);
+}
+
+/* It stands still for so long that the request is dropped: it has no effect later, when
+ * the client has another query. */
+static void worker_stands_still_for_long(void **state)
+{
+	(void)state;
+	struct scene s;
+
+	scene_open(&s, "cancel_wait_timeout = 0.05\n");
+	s.stands_still[0] = true;
+	await_end(&s, ask_to_cancel(&s, 1));
+	assert_int_equal(requests_at(&s, 1), 0);
+	s.stands_still[0] = false;
+	turn(&s);
+	assert_true(list_is_empty(&s.at[0]->fresh));
+	assert_int_equal(stage_pool(s.at[0])->cancels_waiting.count, 0);
+	scene_close(&s);
+}
+
+/* The client has left its worker when the request comes there. */
+static void client_leaves_meanwhile(void **state)
+{
+	(void)state;
+	struct scene s;
+
+	scene_open(&s, "");
+	s.stands_still[0] = true;
+	int fd = ask_to_cancel(&s, 1);
+	s.stands_still[0] = false;
+	stage_drop_all(s.at[0]);
+	s.at[0]->site.shutdown = SHUTDOWN_NONE;
+	await_end(&s, fd);
+	assert_true(list_is_empty(&s.at[0]->fresh));
+	scene_close(&s);
+}
+
+/* A client goes to the other worker.  Who looks for it meanwhile asks the control site,
+ * which posts the client first. */
+static void client_is_on_its_way(void **state)
+{
+	(void)state;
+	struct scene s;
+	struct list gone;
+
+	scene_open(&s, "");
+	peer_answer(s.server, "SELECT 1", 'I');
+	peer_hear(s.client, 'Z');
+	assert_int_equal(relocate_choose_idle(&s.at[0]->site, 10), 1);
+	list_init(&gone);
+	for (int i = 0; i < 10 && list_is_empty(&gone); i++) {
+		(void)relocate_step(&s.at[0]->site, &s.crew->members[1], &gone);
+		stage_settle(s.at[0]);
+	}
+	relocate_end(&s.at[0]->site);
+	assert_int_equal(gone.count, 1);
+	/* these come to worker 1 after the client, and find that it does nothing */
+	s.stands_still[CONTROL] = s.stands_still[1] = true;
+	int first = ask_to_cancel(&s, 0), second = ask_to_cancel(&s, 1);
+	relocate_post(&gone);
+	s.stands_still[CONTROL] = false;
+	turn(&s);
+	assert_true(is_open(first));
+	s.stands_still[1] = false;
+	await_end(&s, first);
+	await_end(&s, second);
+	assert_int_equal(s.at[1]->site.clients.count, 1);
+	/* and this one finds its query there */
+	peer_text(s.client, 'Q', "select pg_sleep(10)");
+	turn(&s);
+	peer_hear(s.server, 'Q');
+	int third = ask_to_cancel(&s, 0);
+	be_hit(&s);
+	await_end(&s, third);
+	scene_close(&s);
+}
+
+/* The clients are being handed over to another process: the request waits, and goes
+ * there if its client has gone. */
+static void takeover_meanwhile(void **state)
+{
+	(void)state;
+	struct scene s;
+
+	scene_open(&s, "");
+	s.at[CONTROL]->site.verbs = &passing_verbs;
+	buf_init(&passed, 0);
+	s.at[0]->site.catalog->is_offered = true;
+	int fd = ask_to_cancel(&s, 1);
+	turn(&s);
+	assert_true(is_open(fd));
+	assert_true(list_is_empty(&s.at[0]->fresh));
+	stage_drop_all(s.at[0]);
+	s.at[0]->site.shutdown = SHUTDOWN_NONE;
+	s.at[0]->site.catalog->is_offered = false;
+	await_end(&s, fd);
+	assert_int_equal(passed.len, 8 + s.client->key_len);
+	buf_done(&passed);
+	scene_close(&s);
+}
+
+/* The process ends while requests are on their way and being served. */
+static void end_of_the_process(void **state)
+{
+	(void)state;
+	struct scene s;
+	int fds[3];
+
+	scene_open(&s, "");
+	fds[0] = ask_to_cancel(&s, 1);
+	s.stands_still[0] = true;
+	fds[1] = ask_to_cancel(&s, 1);
+	fds[2] = ask_to_cancel(&s, CONTROL);
+	for (unsigned at = 0; at <= CONTROL; at++)
+		stage_drop_all(s.at[at]);
+	scene_close(&s);
+	for (int i = 0; i < 3; i++)
+		close(fds[i]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(other_worker_has_the_client),
+	    cmocka_unit_test(socket_closes_at_once),
+	    cmocka_unit_test(nobody_has_the_client),
+	    cmocka_unit_test(worker_stands_still_for_a_moment),
+	    cmocka_unit_test(worker_stands_still_for_long),
+	    cmocka_unit_test(client_leaves_meanwhile),
+	    cmocka_unit_test(client_is_on_its_way),
+	    cmocka_unit_test(takeover_meanwhile),
+	    cmocka_unit_test(end_of_the_process),
+	};
+
+	return stage_run_twice(tests);
+}
