@@ -20,6 +20,11 @@ struct stats {
 	uint64_t server_parse_count;
 	uint64_t bind_count;
 	uint64_t client_login_count;
+	/* Parses of the unnamed statement whose text was seen before: by
+	 * prepare_unnamed; without it, the last one of the same client.  saved: no
+	 * server got them. */
+	uint64_t repeated_parse_count;
+	uint64_t saved_parse_count;
 };
 
 /* The last two snapshots of a set of counters. */

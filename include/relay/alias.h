@@ -34,6 +34,14 @@ struct slab *alias_slab(struct mem *mem);
  * memory. */
 struct alias *alias_new(
     struct server *server, uint32_t tag, const char *ours, const char *theirs);
+/* Sends a message up to and including the pooler's name of the statement, in place of
+ * the client's, and enters it in the ledger.  The rest are the client's bytes from
+ * *rest on.  -1: no memory. */
+int alias_send(struct server *server, const struct message *m, const char *name,
+    uint32_t tag, size_t *rest);
+/* The same, and the client will read its own name in errors about the statement. */
+int alias_send_back(struct server *server, const struct message *m, const char *ours,
+    const char *theirs, size_t *rest);
 /* The alias of this tag; NULL: there is none. */
 struct alias *alias_find(const struct server *server, uint32_t tag);
 void alias_end(struct server *server, uint32_t tag);

@@ -15,14 +15,16 @@
 #include "session/server.h"
 
 struct segment {
-	uint32_t tag;     /* the tag of its first message in the ledger */
+	uint32_t tag;     /* that of its first message for the server in the ledger */
 	bool is_ended;    /* the Sync is in it */
 	bool has_run;     /* an Execute is in it */
+	bool is_told;     /* something that was held back has been delivered */
 	struct buf bytes; /* as the client sent them */
-	/* a ParameterDescription that is held back, because an error may follow and
-	 * then the repetition brings another one */
+	/* what is held back, because an error may follow and then the repetition brings
+	 * another one: a ParseComplete of the pooler, a ParameterDescription */
 	struct buf described;
-	uint8_t room[256]; /* holds the bytes if they are few, as they are mostly */
+	/* hold the bytes if they are few, as they are mostly */
+	uint8_t room[256], described_room[32];
 };
 struct slab *segment_slab(struct mem *mem);
 
@@ -30,9 +32,14 @@ struct slab *segment_slab(struct mem *mem);
 bool segment_wants_whole(const struct server *server, const struct message *m);
 /* The same for a Bind or Describe of a prepared statement, which may begin one. */
 bool segment_wants_first(const struct server *server, const struct message *m);
-/* A Bind or Describe of a prepared statement is about to be sent: begins a segment if
- * it is the first message since the last Sync that the server has to answer. */
+/* A Bind or Describe of a prepared statement is about to be sent, or a Parse is
+ * answered by the pooler: begins a segment if it is the first message since the last
+ * Sync that the server has to answer. */
 void segment_begin(struct server *server, const struct message *m);
+/* Holds back an answer of the pooler, if there is a segment that has no answer yet, or
+ * else gives it to the client. */
+void segment_tell(
+    struct server *server, struct client *client, const uint8_t *answer, size_t len);
 /* A message of the client was sent: adds it to the segment, if there is one.  If it
  * begins the segment, its tag in the ledger is server->last_tag. */
 void segment_note(struct server *server, const struct message *m);
@@ -65,6 +72,11 @@ static inline bool segment_lets_pass(
 void segment_hold(struct server *server, const struct message *m);
 /* Sends the client what was held back of the answer. */
 void segment_deliver(struct server *server);
+/* Does it begin with a Parse? */
+static inline bool segment_has_parse(const struct segment *s)
+{
+	return s->bytes.len > 0 && s->bytes.bytes[0] == 'P';
+}
 /* Returns its first message, and whether it describes the statement that it runs. */
 void segment_look(const struct segment *s, struct message *first, bool *is_described);
 /* Takes the segment from the server to send it again: its messages, *count bytes, in a

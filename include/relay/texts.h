@@ -16,7 +16,8 @@
 
 struct text_facts {
 	struct sql_effects effects;
-	/* the shared text of a named Parse; one reference, or NULL */
+	/* the shared text of a named Parse, or that which serves an unnamed one (see
+	 * common_texts.h); one reference, or NULL */
 	struct prepared_text *shared;
 	/* a named Parse whose text is kept in parts: see long_text.h */
 	bool is_long;
@@ -30,7 +31,11 @@ bool texts_find(const struct message *m, const char **text, size_t *len);
 /* Does a backslash in a string escape the next character on this server? */
 bool texts_has_escapes(const struct server *server);
 
-enum { TEXTS_ASKED_ELSEWHERE = 0xff }; /* the text was examined by another process */
+enum {
+	/* prepare_unnamed is on: each Parse is examined, so that it is counted */
+	TEXTS_ASKED_COUNTED = 8,
+	TEXTS_ASKED_ELSEWHERE = 0xff, /* the text was examined by another process */
+};
 
 /* What the settings in force need to know of the text of a tracked unnamed Parse, as
  * bits.  With the same bits, the same text has the same effects. */

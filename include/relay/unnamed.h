@@ -12,6 +12,7 @@
 #include "session/client.h"
 #include "session/server.h"
 
+struct prepared_text;
 struct text_facts;
 
 /* Makes site->unnamed_slab. */
@@ -21,6 +22,14 @@ struct slab *unnamed_slab(struct mem *mem);
  * in the message.  0: send the message as it is; 1: a rewritten form was sent. */
 int unnamed_parse(struct client *client, struct server *server, const struct message *m,
     size_t text_at, const struct text_facts *facts);
+/* The shared text stands for the client's unnamed statement from now on; nothing is in
+ * flight.  tag: that of the Parse that is about to be sent for it; 0: none is. */
+int unnamed_share(struct client *client, struct server *server,
+    struct prepared_text *text, uint32_t tag);
+/* That text, borrowed, the generation in which the client has parsed it, and the tag of
+ * a Parse that is not answered yet.  NULL: none stands for the statement. */
+struct prepared_text *unnamed_shared(
+    const struct client *client, uint32_t *generation, uint32_t *tag);
 /* Is the message, byte for byte, the Parse that the client sent last, and does its text
  * have no effects to be noted?  Then the text need not be examined. */
 bool unnamed_is_again(

@@ -91,9 +91,13 @@ struct link {
 	bool is_segment_spoilt : 1;     /* no segment can begin before the next Sync */
 	bool is_trying_again : 1; /* the segment is being repeated, because the pooler
 				     caused its error */
-	bool sent_schema : 1;     /* see schema.h: a text in flight explains tags */
-	bool sent_cut : 1;        /* a text in flight was not examined to its end */
-	bool made_temp : 1;       /* the client has made temporary tables */
+	struct {
+		bool sent : 1;       /* see schema.h: a text in flight explains tags */
+		bool sent_cut : 1;   /* a text in flight was not examined to its end */
+		bool made_temp : 1;  /* the client has made temporary tables */
+		bool is_unusual : 1; /* a text of the client may have changed how
+					others are understood, see effects.h */
+	} schema;
 	/* struct sql_portal by .node: portals of PREPARE, EXECUTE, DEALLOCATE */
 	struct list portals;
 	struct map *portal_names; /* owned: struct sql_portal by name; NULL: none */

@@ -168,10 +168,12 @@ struct site {
 	struct peers *peers;                    /* see cancel/peers.h */
 	/* session state that clients left behind (SHOW LEAKS) */
 	struct leak_table *leaks;
-	struct slab *unnamed_slab; /* see relay/unnamed.h */
-	struct slab *segment_slab; /* see relay/segment.h */
-	struct slab *alias_slab;   /* see relay/alias.h */
-	struct openings *openings; /* see relay/opening.h */
+	struct slab *text_counts_slab;   /* see relay/common_texts.h */
+	struct text_counts *text_counts; /* of it; NULL: nothing was counted yet */
+	struct slab *unnamed_slab;       /* see relay/unnamed.h */
+	struct slab *segment_slab;       /* see relay/segment.h */
+	struct slab *alias_slab;         /* see relay/alias.h */
+	struct openings *openings;       /* see relay/opening.h */
 	const struct process_verbs *verbs;
 	const struct server_events *server_events;
 

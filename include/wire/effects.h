@@ -84,6 +84,9 @@ struct sql_effects {
 	 * Parse */
 	bool reads_clock : 1;
 	bool is_cut : 1; /* the text was longer than what was looked at */
+	/* it may change, for the rest of the transaction, how texts are understood: SET
+	 * of such a parameter, RESET, CREATE, DO and the like */
+	bool is_unusual : 1;
 };
 
 /* What the caller of effects_of_text wants to know. */
@@ -142,7 +145,7 @@ static inline bool effects_is_nothing(const struct sql_effects *e)
 	       !r->has_default && e->command.kind == COMMAND_NONE && !e->forgets &&
 	       !e->may_forget && !e->hides_forgetting && !e->changes_schema &&
 	       !e->makes_temp && !e->drops_table && !e->is_command && !e->reads_clock &&
-	       !e->is_cut;
+	       !e->is_cut && !e->is_unusual;
 }
 
 /* Adds the effects of a later text to those of earlier ones. */

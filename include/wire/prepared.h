@@ -40,7 +40,11 @@ struct prepared_text {
 	uint32_t hash; /* hash of the key in its context; 0 without a context */
 	/* number of Bind and Describe messages that used it */
 	uint64_t hits;
+	/* set by the owner: Parses of the unnamed statement that it stood for, and
+	 * those of them that no server got */
+	uint64_t unnamed_parses, saved_parses;
 	uint64_t last_use_us;
+	bool is_lasting; /* set by the owner, see lasting.h; false: not known */
 	struct sql_effects effects;         /* set by the owner: what the text does */
 	struct prepared_registry *registry; /* borrowed */
 	struct parse_context

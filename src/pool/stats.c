@@ -16,7 +16,9 @@
 	DO(client_parse_count)      \
 	DO(server_parse_count)      \
 	DO(bind_count)              \
-	DO(client_login_count)
+	DO(client_login_count)      \
+	DO(repeated_parse_count)    \
+	DO(saved_parse_count)
 
 enum { COUNTERS = sizeof(struct stats) / sizeof(uint64_t) };
 #define ONE(name) +1

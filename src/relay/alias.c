@@ -30,6 +30,29 @@ struct alias *alias_new(
 	return a;
 }
 
+int alias_send(struct server *server, const struct message *m, const char *name,
+    uint32_t tag, size_t *rest)
+{
+	uint8_t room[128];
+	struct buf buf;
+
+	buf_init_in(&buf, 0, room, sizeof(room));
+	prepared_rename(m->bytes, m->have, m->size, name, &buf, rest);
+	conn_send(&server->conn, &buf);
+	buf_done(&buf);
+	return server_owe(server, m->type, OWED_CLIENT, tag);
+}
+
+int alias_send_back(struct server *server, const struct message *m, const char *ours,
+    const char *theirs, size_t *rest)
+{
+	uint32_t tag = server_next_tag(server);
+
+	return alias_new(server, tag, ours, theirs)
+		   ? alias_send(server, m, ours, tag, rest)
+		   : -1;
+}
+
 struct alias *alias_find(const struct server *server, uint32_t tag)
 {
 	struct alias *a;

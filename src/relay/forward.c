@@ -270,6 +270,9 @@ static enum step pass_text(struct client *client, struct server *server,
 {
 	enum step step;
 
+	/* such a text has no effects */
+	if (facts->shared && facts->shared->is_lasting)
+		return pass(client, server, m, facts, is_tracked);
 	switch (leaks_check(client, server, m, &facts->effects)) {
 	case LEAK_PASS:
 		break;
@@ -401,7 +404,7 @@ static bool is_plain_query(const struct server *server, const struct message *m)
 static void note_plain_query(struct client *client, struct server *server)
 {
 	server->link.is_segment_spoilt = false;
-	if (statements_are_tracked(client, server))
+	if (client->unnamed && statements_are_tracked(client, server))
 		unnamed_forget(client);
 }
 

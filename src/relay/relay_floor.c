@@ -4,6 +4,7 @@
 #include "relay/relay_floor.h"
 
 #include "relay/alias.h"
+#include "relay/common_texts.h"
 #include "relay/leaks.h"
 #include "relay/long_text.h"
 #include "relay/opening.h"
@@ -31,6 +32,7 @@ void relay_floor_init(struct site *site)
 	site->long_texts = long_texts_new(site->loop);
 	site->leaks = leaks_new();
 	site->openings = openings_new();
+	site->text_counts_slab = common_texts_slab(&site->mem);
 	site->unnamed_slab = unnamed_slab(&site->mem);
 	site->segment_slab = segment_slab(&site->mem);
 	site->alias_slab = alias_slab(&site->mem);
@@ -43,6 +45,8 @@ void relay_floor_done(struct site *site)
 	long_texts_free(&site->long_texts);
 	leaks_free(&site->leaks);
 	openings_free(&site->openings);
+	common_texts_free(site);
+	slab_free(&site->text_counts_slab);
 	slab_free(&site->unnamed_slab);
 	slab_free(&site->segment_slab);
 	slab_free(&site->alias_slab);

@@ -9,15 +9,16 @@ void schema_expect(struct server *server, const struct sql_effects *effects)
 {
 	struct link *link = &server->link;
 
-	link->made_temp |= effects->makes_temp;
-	link->sent_cut |= effects->is_cut;
-	link->sent_schema |=
+	link->schema.made_temp |= effects->makes_temp;
+	link->schema.sent_cut |= effects->is_cut;
+	link->schema.sent |=
 	    effects->changes_schema || effects->makes_temp || effects->drops_table;
+	link->schema.is_unusual |= effects->is_unusual || effects->is_cut;
 	/* PostgreSQL itself notices that a table has gone.  Only where it may be made
 	 * again, or another one is seen in its place, something else has to be done;
 	 * but not for each temporary table. */
-	server->changes_schema |=
-	    effects->changes_schema || (effects->drops_table && !link->made_temp);
+	server->changes_schema |= effects->changes_schema ||
+				  (effects->drops_table && !link->schema.made_temp);
 	if (effects_hide_reading(effects, server->conn.site->vars, &server->vars))
 		server->leaks_left |= LEAK_READING;
 }
@@ -27,7 +28,7 @@ void schema_note_tag(struct server *server, const struct message *m)
 	size_t len;
 
 	if (server->changes_schema || !message_is_whole(m) ||
-	    (server->link.sent_schema && !server->link.sent_cut))
+	    (server->link.schema.sent && !server->link.schema.sent_cut))
 		return;
 	len = message_body_len(m);
 	server->changes_schema =
@@ -36,7 +37,7 @@ void schema_note_tag(struct server *server, const struct message *m)
 
 void schema_settle(struct server *server)
 {
-	server->link.sent_schema = server->link.sent_cut = false;
+	server->link.schema.sent = server->link.schema.sent_cut = false;
 }
 
 bool schema_is_quiet(const struct server *server)

@@ -22,9 +22,10 @@ static struct segment *new_segment(struct server *server)
 	struct segment *s = slab_take(server->conn.site->segment_slab);
 
 	s->tag = 0;
-	s->is_ended = s->has_run = false;
+	s->is_ended = s->has_run = s->is_told = false;
 	buf_init_in(&s->bytes, SEGMENT_MAX, s->room, sizeof(s->room));
-	buf_init(&s->described, SEGMENT_MAX);
+	buf_init_in(
+	    &s->described, SEGMENT_MAX, s->described_room, sizeof(s->described_room));
 	server->link.segment = s;
 	return s;
 }
@@ -34,8 +35,21 @@ void segment_deliver(struct server *server)
 	struct segment *s = server->link.segment;
 	struct client *client = server_client(server);
 
-	if (s && s->described.len > 0 && client)
+	if (s && s->described.len > 0 && client) {
+		s->is_told = true;
 		client_say(client, &s->described);
+	}
+}
+
+void segment_tell(
+    struct server *server, struct client *client, const uint8_t *answer, size_t len)
+{
+	struct segment *s = server->link.segment;
+
+	if (s && !s->is_told)
+		buf_put(&s->described, answer, len);
+	else if (!client->conn.is_doomed)
+		stream_put(&client->conn.stream, NULL, answer, len);
 }
 
 void segment_drop(struct server *server)
@@ -108,7 +122,7 @@ static void append(struct server *server, const struct message *m)
 
 	if (!s)
 		return;
-	if (s->bytes.len == 0)
+	if (!s->tag && m->type != 'P')
 		s->tag = server->last_tag;
 	buf_put(&s->bytes, m->bytes, m->have);
 	s->is_ended = m->type == 'S';
@@ -130,6 +144,9 @@ void segment_note(struct server *server, const struct message *m)
 	case 'H':
 		if (server->link.segment && server->link.segment->is_ended)
 			return;
+		/* the client wants the answers that there are */
+		if (server->link.segment && !pipeline_count(&server->pipeline))
+			spoil(server);
 		break;
 	case 'B':
 	case 'D':

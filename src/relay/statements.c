@@ -14,6 +14,7 @@
 #include "relay/schema.h"
 #include "relay/segment.h"
 #include "relay/server_prepared.h"
+#include "relay/shared_unnamed.h"
 #include "relay/sql_commands.h"
 #include "relay/texts.h"
 #include "relay/unnamed.h"
@@ -117,31 +118,6 @@ static enum statement_fate no_memory(struct client *client, struct server *serve
 	return STATEMENT_BROKEN;
 }
 
-/* Sends the message up to and including the pooler's name.  The rest are the client's
- * bytes from *rest on. */
-static int send_renamed(struct server *server, const struct message *m,
-    const char *name, uint32_t tag, size_t *rest)
-{
-	uint8_t room[128];
-	struct buf buf;
-	buf_init_in(&buf, 0, room, sizeof(room));
-	prepared_rename(m->bytes, m->have, m->size, name, &buf, rest);
-	conn_send(&server->conn, &buf);
-	buf_done(&buf);
-	return server_owe(server, m->type, OWED_CLIENT, tag);
-}
-
-/* As send_renamed, and the client will read its own name in errors about the statement.
- */
-static int send_renamed_back(struct server *server, const struct message *m,
-    const char *ours, const char *theirs, size_t *rest)
-{
-	uint32_t tag = server_next_tag(server);
-	if (!alias_new(server, tag, ours, theirs))
-		return -1;
-	return send_renamed(server, m, ours, tag, rest);
-}
-
 /* What is sent to a server for a client's text. */
 struct server_text {
 	struct sql_command command;
@@ -193,7 +169,7 @@ static int parse_again(struct client *client, struct server *server,
 	if (!failed)
 		failed = server_prepared_ensure(server, ours.text, 0);
 	if (!failed)
-		failed = send_renamed_back(server, m, ours.text->name, name, rest);
+		failed = alias_send_back(server, m, ours.text->name, name, rest);
 	if (!failed)
 		alias_find(server, server->last_tag)->parsed = prepared_ref(text);
 	server_text_done(&ours);
@@ -269,7 +245,7 @@ static int send_parse(struct server *server, const struct message *m,
 
 	server->seat.pool->stats.server_parse_count++;
 	if (ours->command.sql.span.kind == COMMAND_NONE) {
-		if (send_renamed(server, m, ours->text->name, tag, &rest) < 0)
+		if (alias_send(server, m, ours->text->name, tag, &rest) < 0)
 			return -1;
 		stream_put(
 		    &server->conn.stream, m->block, m->bytes + rest, m->have - rest);
@@ -378,7 +354,7 @@ static enum statement_fate rewrite_bind(struct client *client, struct server *se
 	if (m->type == 'B' && !server->link.is_trying_again)
 		server->seat.pool->stats.bind_count++;
 	if (!text) {
-		failed = send_renamed_back(server, m, PREPARED_NONE, name, rest);
+		failed = alias_send_back(server, m, PREPARED_NONE, name, rest);
 		return failed ? no_memory(client, server) : STATEMENT_RENAMED;
 	}
 	failed = server_text_init(&ours, client, server, text);
@@ -397,7 +373,7 @@ static enum statement_fate rewrite_bind(struct client *client, struct server *se
 		failed = sql_portal_note(server, m, &ours.command);
 	segment_begin(server, m);
 	if (!failed)
-		failed = send_renamed_back(server, m, ours.text->name, name, rest);
+		failed = alias_send_back(server, m, ours.text->name, name, rest);
 	if (m->type == 'B' && text->effects.hides_forgetting)
 		doubt_statements(client, server);
 	server_text_done(&ours);
@@ -438,7 +414,11 @@ static enum statement_fate rewrite_unnamed(struct client *client, struct server 
 
 	switch (m->type) {
 	case 'P':
-		failed = unnamed_parse(client, server, m, *rest, facts);
+		failed = facts->shared
+			     ? shared_unnamed_parse(client, server, m, facts->shared)
+			     : unnamed_parse(client, server, m, *rest, facts);
+		if (!failed && facts->shared)
+			return STATEMENT_DONE;
 		*rest = 0;
 		return failed < 0   ? no_memory(client, server)
 		       : failed > 0 ? STATEMENT_DONE
@@ -446,7 +426,13 @@ static enum statement_fate rewrite_unnamed(struct client *client, struct server 
 	case 'C':
 		return end_unnamed(client, server, m, rest);
 	}
-	failed = unnamed_bring(client, server, m);
+	failed = shared_unnamed_use(client, server, m, rest);
+	if (failed == SHARED_UNNAMED_SENT)
+		return STATEMENT_RENAMED;
+	if (failed == SHARED_UNNAMED_MORE)
+		return STATEMENT_MORE;
+	if (failed == SHARED_UNNAMED_NONE)
+		failed = unnamed_bring(client, server, m);
 	return failed < 0   ? no_memory(client, server)
 	       : failed > 0 ? STATEMENT_WAIT
 			    : STATEMENT_FORWARD;
@@ -653,6 +639,7 @@ void statements_make_up(struct client *client, struct server *server)
 {
 	struct pipeline_entry entry;
 
+	segment_deliver(server); /* what is held back comes first */
 	while (pipeline_next_made_up(&server->pipeline, &entry)) {
 		if (entry.tag)
 			prepared_journal_commit(&server->link.journal, entry.tag);

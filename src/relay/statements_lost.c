@@ -13,13 +13,18 @@
 /* Does the error say that the statement does not exist, or could it be one that comes
  * because of a change of the schema?  These are: its result types have changed; a type
  * has gone ("cache lookup failed"); whatever analysis of a text may report, which
- * PostgreSQL repeats with the parameter types that it found first. */
-static bool is_loss(const struct message *m)
+ * PostgreSQL repeats with the parameter types that it found first.  Where the client's
+ * own Parse can be sent, any error of a value may be one, because the type of a
+ * parameter may have changed. */
+static bool is_loss(const struct message *m, const struct segment *s)
 {
 	struct error_fields f;
 
 	if (codec_read_error(message_body(m), message_body_len(m), &f) < 0)
 		return false;
+	if (s && segment_has_parse(s))
+		return strncmp(f.sqlstate, "57", 2) != 0 &&
+		       strncmp(f.sqlstate, "53", 2) != 0;
 	return strcmp(f.sqlstate, SQLSTATE_INVALID_STATEMENT) == 0 ||
 	       strcmp(f.sqlstate, SQLSTATE_FEATURE_NOT_SUPPORTED) == 0 ||
 	       strcmp(f.sqlstate, SQLSTATE_INTERNAL_ERROR) == 0 ||
@@ -45,34 +50,31 @@ static bool has_whole_segment(const struct client *client, const struct server *
 {
 	const struct segment *s = server->link.segment;
 
-	return s && s->tag == done->tag && server->status == 'I' &&
+	return s && s->tag == done->tag && !s->is_told && server->status == 'I' &&
 	       client->conn.passing == 0 && !client->conn.is_doomed &&
 	       pipeline_count(&server->pipeline) == s->is_ended &&
 	       !pipeline_is_settled(&server->pipeline);
-}
-
-static bool may_send_segment_again(
-    const struct server *server, const struct prepared_text *text)
-{
-	struct message first;
-	bool is_described;
-
-	segment_look(server->link.segment, &first, &is_described);
-	return first.type == 'D' ||
-	       prepared_may_bind_again(first.bytes, first.have, text, is_described);
 }
 
 bool statements_may_try_again(struct client *client, struct server *server,
     const struct message *m, const struct pipeline_entry *done)
 {
 	struct prepared_text *text;
+	struct message first;
+	bool is_described;
 
 	if (m->type != 'E' || !message_is_whole(m))
 		return false;
 	text = used_text(server, done);
-	if (!text || !is_loss(m))
+	if (!text || !is_loss(m, server->link.segment))
 		return false;
 	prepared_set_spoil(server->statements, text);
-	return has_whole_segment(client, server, done) &&
-	       may_send_segment_again(server, text);
+	if (!has_whole_segment(client, server, done))
+		return false;
+	/* the statement is made anew by the client's own Parse */
+	if (segment_has_parse(server->link.segment))
+		return true;
+	segment_look(server->link.segment, &first, &is_described);
+	return first.type == 'D' ||
+	       prepared_may_bind_again(first.bytes, first.have, text, is_described);
 }

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "relay/common_texts.h"
 #include "relay/long_text.h"
 #include "relay/server_prepared.h"
 #include "relay/sql_commands.h"
@@ -64,32 +65,18 @@ bool texts_has_escapes(const struct server *server)
 {
 	const char *standard = vars_get(&server->vars, VAR_STD_STRINGS);
 
-	return standard && strcmp(standard, "off") == 0;
+	return standard && standard[0] == 'o' && standard[1] == 'f';
 }
 
 uint8_t texts_asked(const struct server *server)
 {
-	bool has_leaves = pool_mode(server->seat.pool) != POOL_MODE_SESSION;
+	struct scope scope = scope_of_pool(server->seat.pool);
+	bool has_leaves = scope_pool_mode(scope) != POOL_MODE_SESSION;
+	bool is_counted = scope_prepare_unnamed(scope) > 0;
 
 	return (uint8_t)(texts_has_escapes(server) | has_leaves << 1 |
-			 sql_is_on(server) << 2);
-}
-
-static struct sql_effects look(const struct server *server, const struct message *m,
-    const char *text, size_t len, bool is_tracked)
-{
-	bool is_shared = is_tracked && has_name(m);
-	const struct effects_ask ask = {
-	    .schema = server->conn.site->vars,
-	    .has_escapes = texts_has_escapes(server),
-	    /* a shared text is examined for all clients that will use it */
-	    .has_leaves =
-		is_shared || pool_mode(server->seat.pool) != POOL_MODE_SESSION,
-	    .has_clock = is_shared || (is_tracked && sql_is_on(server)),
-	    .is_part = !message_is_whole(m),
-	};
-
-	return effects_of_text(text, len, &ask);
+			 sql_is_on(server) << 2 |
+			 (is_counted ? TEXTS_ASKED_COUNTED : 0));
 }
 
 bool texts_is_plain(const struct server *server, const struct message *query)
@@ -108,7 +95,9 @@ struct text_facts texts_look(
     const struct server *server, const struct message *m, bool is_tracked)
 {
 	struct text_facts facts = {0};
+	bool is_named = has_name(m);
 	const char *text;
+	uint8_t asked;
 	size_t len;
 
 	/* a replication server is used by one client only */
@@ -117,14 +106,30 @@ struct text_facts texts_look(
 		    (struct sql_effects){.is_cut = true, .may_forget = true};
 		return facts;
 	}
+	asked = texts_asked(server);
 	facts.is_long = is_tracked && is_long(m, &(size_t){0});
-	if (is_tracked && !facts.is_long && has_name(m) && message_is_whole(m))
-		facts.shared =
-		    server_prepared_shared(server, (const uint8_t *)text, len);
-	if (m->type == 'P' && is_tracked)
-		facts.asked = texts_asked(server);
-	facts.effects = facts.shared ? facts.shared->effects
-				     : look(server, m, text, len, is_tracked);
+	if (is_tracked && m->type == 'P' && !facts.is_long && message_is_whole(m))
+		facts.shared = is_named ? server_prepared_shared(
+					      server, (const uint8_t *)text, len)
+			       : asked & TEXTS_ASKED_COUNTED
+				   ? common_texts_find(
+					 server, (const uint8_t *)text, len, asked & 1)
+				   : NULL;
+	facts.asked = asked;
+	if (facts.shared) {
+		facts.effects = facts.shared->effects;
+	} else {
+		/* a shared text is examined for all clients that will use it */
+		bool is_shared = is_tracked && is_named;
+		const struct effects_ask ask = {
+		    .schema = server->conn.site->vars,
+		    .has_escapes = asked & 1,
+		    .has_leaves = is_shared || asked & 2,
+		    .has_clock = is_shared || (is_tracked && asked & 4),
+		    .is_part = !message_is_whole(m),
+		};
+		facts.effects = effects_of_text(text, len, &ask);
+	}
 	/* a text in parts cannot be rewritten */
 	if (facts.is_long)
 		facts.effects.command.kind = COMMAND_NONE;

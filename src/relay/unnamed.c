@@ -26,6 +26,10 @@ enum { OLDER_MAX = 32 };
 
 /* The text of an unnamed Parse. */
 struct unnamed_text {
+	/* one reference: the shared text that stands for it, and in which generation
+	 * the client has parsed it; NULL: none does, and `parse` has the message */
+	struct prepared_text *shared;
+	uint32_t generation;
 	uint8_t asked;              /* what it was examined for: see texts_asked */
 	bool is_quiet;              /* it has no effects to be noted */
 	bool is_command;            /* see sql_commands.h */
@@ -83,12 +87,19 @@ static struct unnamed_text *new_text(
 	return t;
 }
 
+static void free_text(struct unnamed_text *t)
+{
+	if (t)
+		prepared_unref(t->shared);
+	mem_free(t);
+}
+
 static void free_one(struct slab *slab, struct unnamed_statement **up)
 {
 	struct unnamed_statement *u = *up;
 
 	*up = u->older;
-	mem_free(u->text);
+	free_text(u->text);
 	slab_put(slab, u);
 }
 
@@ -260,6 +271,46 @@ static int keep(struct client *client, const struct server *server,
 	return 0;
 }
 
+/* ---- shared texts ---- */
+
+int unnamed_share(struct client *client, struct server *server,
+    struct prepared_text *text, uint32_t tag)
+{
+	struct unnamed_statement *u = client->unnamed;
+	struct unnamed_text *t;
+
+	/* what the server has as its unnamed statement is not the client's any more */
+	server->link.owns_unnamed = server->link.sent_unnamed = false;
+	if (!u || u->older || u->in_flight || !u->text || !u->text->shared) {
+		t = mem_try(sizeof(*t));
+		if (!t)
+			return -1;
+		*t = (struct unnamed_text){.is_quiet = true};
+		push(client, server, tag, t);
+		u = client->unnamed;
+	}
+	t = u->text;
+	prepared_unref(t->shared);
+	t->shared = prepared_ref(text);
+	t->generation = server_generation(server);
+	u->tag = tag;
+	u->in_flight = tag != 0;
+	u->is_parsed = !tag;
+	return 0;
+}
+
+struct prepared_text *unnamed_shared(
+    const struct client *client, uint32_t *generation, uint32_t *tag)
+{
+	const struct unnamed_statement *u = client->unnamed;
+
+	if (!u || !u->text || !u->text->shared)
+		return NULL;
+	*generation = u->text->generation;
+	*tag = u->tag;
+	return u->text->shared;
+}
+
 /* ---- the same Parse again ---- */
 
 /* The text of the client's statement if it has no effects to be noted; else NULL. */
@@ -267,8 +318,16 @@ static struct unnamed_text *quiet_text(const struct client *client)
 {
 	const struct unnamed_statement *u = client->unnamed;
 
-	return u && u->text && u->text->is_quiet && !u->text->is_command ? u->text
-									 : NULL;
+	return u && u->text && u->text->is_quiet && !u->text->is_command &&
+		       !u->text->shared
+		   ? u->text
+		   : NULL;
+}
+
+/* Need the text not be examined when it comes again? */
+static bool is_examined(const struct unnamed_text *t, const struct server *server)
+{
+	return !(t->asked & TEXTS_ASKED_COUNTED) && t->asked == texts_asked(server);
 }
 
 const uint8_t *unnamed_repeatable(
@@ -276,7 +335,7 @@ const uint8_t *unnamed_repeatable(
 {
 	const struct unnamed_text *t = quiet_text(client);
 
-	if (!t || t->asked != texts_asked(server))
+	if (!t || !is_examined(t, server))
 		return NULL;
 	*size = t->size;
 	return t->parse;
@@ -288,8 +347,7 @@ bool unnamed_is_again(
 	const struct unnamed_text *t = quiet_text(client);
 
 	return t && t->size == m->size && message_is_whole(m) &&
-	       memcmp(t->parse, m->bytes, t->size) == 0 &&
-	       t->asked == texts_asked(server);
+	       memcmp(t->parse, m->bytes, t->size) == 0 && is_examined(t, server);
 }
 
 int unnamed_parse_again(struct client *client, struct server *server)
@@ -299,6 +357,7 @@ int unnamed_parse_again(struct client *client, struct server *server)
 	if (u->in_flight++ == 0)
 		u->tag = next_tag(server);
 	server->link.sent_unnamed = true;
+	server->seat.pool->stats.repeated_parse_count++;
 	return server_owe(server, 'P', OWED_CLIENT, u->tag);
 }
 
@@ -490,8 +549,24 @@ bool unnamed_is_certain(const struct client *client)
 
 void unnamed_describe(const struct client *client, struct parcel_client *out)
 {
-	const struct unnamed_text *t = client->unnamed ? client->unnamed->text : NULL;
+	struct unnamed_statement *u = client->unnamed;
+	struct unnamed_text *t = u ? u->text : NULL;
+	struct buf parse;
 
+	/* another process gets it as the client sent it; without memory it is gone */
+	if (t && t->shared) {
+		const struct stored_text *stored = t->shared->stored;
+		buf_init(&parse, 0);
+		size_t at = codec_begin(&parse, 'P');
+		buf_put_str(&parse, "");
+		buf_put(&parse, stored->key, stored->len);
+		codec_end(&parse, at);
+		u->text =
+		    parse.failed ? NULL : new_text(parse.bytes, parse.len, &t->effects);
+		buf_done(&parse);
+		free_text(t);
+		t = u->text;
+	}
 	out->unnamed.is_there = t != NULL;
 	if (!t)
 		return;

@@ -262,6 +262,9 @@ size_t walk_answers(
 	const uint8_t *p = m->bytes;
 	size_t left = reach(&server->conn, m), size;
 
+	/* behind a BindComplete no error comes that causes a repetition */
+	if (m->type == '2' && server->link.segment)
+		segment_deliver(server);
 	if (!is_walked[m->type] || !may_walk_answers(server))
 		return 0;
 	struct answers a = answers_of(server, client);

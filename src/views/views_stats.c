@@ -182,4 +182,10 @@ void view_totals(struct rows *rows)
 #define FIGURE_PREFIX "avg_"
 	FIGURES(PUT_FIGURE, &sum->average)
 #undef FIGURE_PREFIX
+#define FIGURE_PREFIX "total_"
+	MORE_FIGURES(PUT_FIGURE, &sum->total)
+#undef FIGURE_PREFIX
+#define FIGURE_PREFIX "avg_"
+	MORE_FIGURES(PUT_FIGURE, &sum->average)
+#undef FIGURE_PREFIX
 }

@@ -57,6 +57,7 @@ static void leave(struct effects_look *l, uint16_t kind)
 static void begin_config(struct effects_look *l)
 {
 	if (l->call_count == EFFECTS_NESTED_MAX) {
+		l->effects.is_unusual = true;
 		leave(l, LEAK_BIT(CONFIG));
 		return;
 	}
@@ -100,6 +101,9 @@ static void read_argument(struct effects_look *l, struct config_call *call)
 	case 0:
 		if (t->kind == SQL_STRING && !t->is_open)
 			call->bit = effects_look_parameter(l, t->at, t->len);
+		/* a parameter with a dot is of an extension or the application */
+		if (t->kind != SQL_STRING || !memchr(t->at, '.', t->len))
+			l->effects.is_unusual = true;
 		break;
 	case 1:
 		call->is_null = sql_token_is(t, "null");

@@ -126,7 +126,18 @@ static void note_set(struct effects_look *l, const struct set_target *target,
 
 static void set_parameter(struct effects_look *l, bool is_local)
 {
-	struct set_target target = take_target(l);
+	/* Parse does not depend on these, nor on those with a dot, of extensions */
+	static const char *const harmless[] = {"statement_timeout", "lock_timeout",
+	    "transaction_timeout", "idle_in_transaction_session_timeout",
+	    "application_name", "work_mem", "synchronous_commit"};
+	const struct sql_token *t = &l->token;
+	bool is_usual = t->kind != SQL_END && t->to < l->scan.end && *t->to == '.';
+	struct set_target target;
+
+	for (size_t i = 0; i < sizeof(harmless) / sizeof(harmless[0]); i++)
+		is_usual = is_usual || sql_token_is(t, harmless[i]);
+	l->effects.is_unusual |= !is_usual;
+	target = take_target(l);
 
 	note_set(l, &target, is_local, take_default(l, &target));
 }
@@ -140,6 +151,7 @@ static void set_session(struct effects_look *l)
 	if (is_word(l, "characteristics")) {
 		leave(l, LEAK_BIT(SET));
 	} else if (is_word(l, "authorization")) {
+		l->effects.is_unusual = true;
 		effects_inner_next(l);
 		note_set(l, &target, false, take_default(l, &target));
 	} else {
@@ -462,21 +474,22 @@ static void do_statement(struct effects_look *l)
 static const struct verb {
 	const char *word;
 	void (*look)(struct effects_look *l);
+	bool is_unusual; /* see struct sql_effects */
 } verbs[] = {
-    {"set", set_statement},
-    {"reset", reset_statement},
-    {"create", create_statement},
-    {"alter", alter_statement},
-    {"drop", drop_statement},
-    {"prepare", prepare_statement},
-    {"execute", execute_statement},
-    {"deallocate", deallocate_statement},
-    {"discard", note_forgetting},
-    {"declare", declare_statement},
-    {"do", do_statement},
-    {"listen", listen_statement},
-    {"unlisten", unlisten_statement},
-    {"load", load_statement},
+    {"set", set_statement, false},
+    {"reset", reset_statement, true},
+    {"create", create_statement, true},
+    {"alter", alter_statement, true},
+    {"drop", drop_statement, true},
+    {"prepare", prepare_statement, true},
+    {"execute", execute_statement, true},
+    {"deallocate", deallocate_statement, true},
+    {"discard", note_forgetting, true},
+    {"declare", declare_statement, false},
+    {"do", do_statement, true},
+    {"listen", listen_statement, false},
+    {"unlisten", unlisten_statement, false},
+    {"load", load_statement, true},
 };
 
 /* The lengths of these words by first letter: a quick test, because most statements
@@ -507,6 +520,7 @@ void effects_statement(struct effects_look *l)
 		return;
 	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
 		if (sql_token_is(t, verbs[i].word)) {
+			l->effects.is_unusual |= verbs[i].is_unusual;
 			verbs[i].look(l);
 			return;
 		}

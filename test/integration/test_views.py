@@ -28,6 +28,7 @@ SOCKET = ("type:s user:s database:s replication:s state:s addr:s port:i local_ad
           "tls:s application_name:s prepared_statements:i id:i")
 COUNTS = ("server_assignment_count xact_count query_count received sent xact_time query_time wait_time "
           "client_parse_count server_parse_count bind_count client_login_count")
+MORE = ("repeated_parse_count", "saved_parse_count")  # Not in PgBouncer
 AVERAGES = COUNTS.replace(" received sent ", " recv sent ")
 SHORT = ("server_assignment_count xact_count query_count bytes_received bytes_sent xact_time query_time "
          "wait_time ")
@@ -55,12 +56,15 @@ VIEWS = {
     "LISTS": "list:s items:i",
     "MEM": "name:s size:i used:i free:i memtotal:i",
     "STATS": "database:s " + typed(" ".join("total_" + c for c in COUNTS.split()), "N") + " "
-             + typed(" ".join("avg_" + c for c in AVERAGES.split()), "N"),
+             + typed(" ".join("avg_" + c for c in AVERAGES.split()), "N") + " "
+             + typed(" ".join("total_%s" % c for c in MORE), "N") + " "
+             + typed(" ".join("avg_" + c for c in MORE), "N"),
     "STATS_TOTALS": "database:s " + typed(
-        SHORT + "client_parse_count server_parse_count bind_count client_login_count", "N"),
+        SHORT + "client_parse_count server_parse_count bind_count client_login_count "
+        + " ".join(MORE), "N"),
     "STATS_AVERAGES": "database:s " + typed(
         SHORT + "avg_client_parse_count avg_server_parse_count avg_bind_count "
-                "avg_client_login_count", "N"),
+                "avg_client_login_count " + " ".join("avg_" + c for c in MORE), "N"),
     "TOTALS": "name:s value:N",
     "ERRORS": "error:s sqlstate:s count:q message:s",
     "CERTIFICATES": "file:s setting:s subject:s valid_from:s valid_until:s expires_at:q seconds_left:q",
@@ -469,7 +473,8 @@ def test_stats(make_pooler, pg):
     names = ("server_assignment_count xact_count query_count client_bytes server_bytes xact_time "
              "query_time wait_time ps_client_parse_count ps_server_parse_count ps_bind_count "
              "client_login_count").split()
-    assert list(all_totals) == ["total_" + n for n in names] + ["avg_" + n for n in names]
+    assert list(all_totals) == (["total_" + n for n in names] + ["avg_" + n for n in names]
+                                + ["total_" + n for n in MORE] + ["avg_" + n for n in MORE])
     assert all_totals["total_xact_count"] >= 4
 
 

@@ -106,18 +106,21 @@ static const struct shape {
 	"avg_xact_count:1700|avg_query_count:1700|avg_recv:1700|avg_sent:1700|"
 	"avg_xact_time:1700|avg_query_time:1700|avg_wait_time:1700|"
 	"avg_client_parse_count:1700|avg_server_parse_count:1700|avg_bind_count:1700|"
-	"avg_client_login_count:1700"},
+	"avg_client_login_count:1700|total_repeated_parse_count:1700|"
+	"total_saved_parse_count:1700|avg_repeated_parse_count:1700|"
+	"avg_saved_parse_count:1700"},
     {"STATS_TOTALS",
 	"database:25|server_assignment_count:1700|xact_count:1700|query_count:1700|"
 	"bytes_received:1700|bytes_sent:1700|xact_time:1700|query_time:1700|"
 	"wait_time:1700|client_parse_count:1700|server_parse_count:1700|bind_count:"
 	"1700|"
-	"client_login_count:1700"},
+	"client_login_count:1700|repeated_parse_count:1700|saved_parse_count:1700"},
     {"STATS_AVERAGES",
 	"database:25|server_assignment_count:1700|xact_count:1700|query_count:1700|"
 	"bytes_received:1700|bytes_sent:1700|xact_time:1700|query_time:1700|"
 	"wait_time:1700|avg_client_parse_count:1700|avg_server_parse_count:1700|"
-	"avg_bind_count:1700|avg_client_login_count:1700"},
+	"avg_bind_count:1700|avg_client_login_count:1700|"
+	"avg_repeated_parse_count:1700|avg_saved_parse_count:1700"},
     {"TOTALS", "name:25|value:1700"},
     {"MEM", "name:25|size:23|used:23|free:23|memtotal:23"},
     {"DNS_HOSTS", "hostname:25|ttl:20|addrs:25"},
@@ -339,7 +342,7 @@ static void test_stats(void **state)
 	char *rows = rows_of(&w->desk, "show stats");
 	assert_int_equal(
 	    strncmp(rows, "D one|4|8|20|2000|0|1600|1000|140|0|0|0|0|0|0|1|", 47), 0);
-	assert_non_null(strstr(rows, "|200|50|35|0|0|0|0\nD pgbouncer|0|1|1|"));
+	assert_non_null(strstr(rows, "|200|50|35|0|0|0|0|0|0|0|0\nD pgbouncer|0|1|1|"));
 	free(rows);
 	rows = rows_of(&w->desk, "show totals");
 	assert_non_null(
@@ -349,7 +352,8 @@ static void test_stats(void **state)
 	assert_non_null(strstr(rows, "\nD avg_ps_bind_count|0\n"));
 	free(rows);
 	rows = rows_of(&w->desk, "show stats_totals");
-	assert_non_null(strstr(rows, "D one|4|8|20|2000|0|1600|1000|140|0|0|0|0\n"));
+	assert_non_null(
+	    strstr(rows, "D one|4|8|20|2000|0|1600|1000|140|0|0|0|0|0|0\n"));
 	free(rows);
 }
 
