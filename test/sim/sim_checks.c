@@ -18,7 +18,6 @@ static struct {
 	uint64_t turns;
 	const struct pool *pool; /* in which a client waits while a server rests */
 	uint64_t since_us;
-	int sizes; /* the largest pool_size since the start */
 } seen_so_far;
 
 static bool is_armed(const struct deadline *d)
@@ -102,11 +101,10 @@ static size_t check_pool(const struct pool *pool)
 		if (state != SEAT_ACTIVE_CANCEL)
 			servers += pool->seats[state].count;
 	}
-	if (size > seen_so_far.sizes)
-		seen_so_far.sizes = size;
-	/* one that looks whether a host is back does not count */
-	MUST(pool_size(pool) <= 0 ||
-		 (int)servers <= seen_so_far.sizes + (pool->shares.count > 1),
+	/* one that looks whether a host is back does not count; sizes that are lowered
+	 * hold for new servers */
+	MUST(pool_size(pool) <= 0 || (int)servers <= size + (pool->shares.count > 1) ||
+		 world.options.faults & (FAULT_RELOAD | FAULT_ADMIN),
 	    "pool %s/%s has %zu servers, and pool_size is %d", pool->database->name,
 	    pool->user->name, servers, pool_size(pool));
 	check_asks(pool);
