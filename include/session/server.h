@@ -32,6 +32,53 @@ enum link_hold {
 	LINK_UNTIL_COPY_END, /* it is known how a COPY ended */
 };
 
+/* How the parameters of client and server are brought together.  relay/params changes
+ * it, and relay/back when answers come. */
+struct link_params {
+	bool is_applying : 1;    /* the pooler's SETs for the client's parameters are
+				    running */
+	bool apply_failed : 1;   /* PostgreSQL has refused one of these SETs */
+	bool has_converted : 1;  /* one of these SETs converts a value from its
+				    encoding, in a Query of its own */
+	bool has_lost_value : 1; /* PostgreSQL could not convert it */
+	bool may_have_set : 1; /* a command of the client may have changed parameters */
+	bool may_undo_set : 1; /* the end of the transaction may undo a change of how
+				  SQL texts are read */
+	bool owes_ready : 1;   /* with sources: the client's ReadyForQuery waits for the
+				  answer */
+	bool wants_apply : 1;  /* a RESET brought back values of the client that the
+				  server does not have */
+	bool was_reset : 1; /* a RESET, DISCARD ALL or SET TO DEFAULT has completed */
+	bool is_reset_kept : 1; /* with was_reset: it is committed, so that no error can
+				   undo it */
+	/* since the last ReadyForQuery, as bits of tracked parameters: those that the
+	 * server has reported; and those that the client's commands set to their
+	 * defaults, some of them until the end of the transaction */
+	uint64_t reported;
+	struct reset_effects reset;
+	struct {
+		/* something is reset by one of these, which are not among `reset` */
+		bool is_there;
+		/* the client's unnamed statement, if statements are not tracked; known
+		 * until its next Sync */
+		struct reset_effects parsed;
+		struct reset_effects
+		    bound; /* the unnamed portal, until it is executed */
+	} put_back;        /* see params_put_back */
+	/* bits of parameters that commands of the client may have reset; settled by
+	 * asking the server when no transaction is open.  sources: bits of those for
+	 * which it is being asked, with is_applying; restored: those that it says are
+	 * not set in this session */
+	struct {
+		uint64_t unsettled, sources, restored;
+	} settling;
+	uint64_t brought_back; /* with is_applying: bits of parameters that the pooler's
+				  RESET names */
+	uint64_t apply_local;  /* with wants_apply: bits of those to be applied by SET
+				  LOCAL */
+	uint64_t apply_us;     /* with is_applying: since when */
+};
+
 /*
  * A link: the state that exists exactly as long as one client is linked to one server.
  * It begins with link_begin and ends with link_end (relay/link.h), and nothing of it is
@@ -65,27 +112,12 @@ struct link {
 	bool is_flushed : 1;   /* the client's last message was a Flush */
 	bool ready_came_early : 1; /* ReadyForQuery has come before the rest of the
 				      client's message */
-	bool is_applying : 1;      /* the pooler's SETs for the client's parameters are
-				      running */
-	bool apply_failed : 1;     /* PostgreSQL has refused one of these SETs */
-	bool has_converted : 1;    /* one of these SETs converts a value from its
-				      encoding, in a Query of its own */
-	bool has_lost_value : 1;   /* PostgreSQL could not convert it */
-	bool may_have_set : 1; /* a command of the client may have changed parameters */
-	bool may_undo_set : 1; /* the end of the transaction may undo a change of how
-				  SQL texts are read */
-	bool owes_ready : 1;   /* with sources: the client's ReadyForQuery waits for the
-				  answer */
-	bool wants_apply : 1;  /* a RESET brought back values of the client that the
-				  server does not have */
-	bool was_reset : 1; /* a RESET, DISCARD ALL or SET TO DEFAULT has completed */
-	bool is_reset_kept : 1; /* with was_reset: it is committed, so that no error can
-				   undo it */
-	bool owns_unnamed : 1;  /* the server's unnamed statement is not another
-				   client's: an answer to this one has shown it */
-	bool sent_unnamed : 1;  /* a Parse or Close of it was sent after the client's
-				   last Sync, so that what follows is skipped if that
-				   is skipped or fails */
+	struct link_params params;
+	bool owns_unnamed : 1; /* the server's unnamed statement is not another
+				  client's: an answer to this one has shown it */
+	bool sent_unnamed : 1; /* a Parse or Close of it was sent after the client's
+				  last Sync, so that what follows is skipped if that
+				  is skipped or fails */
 	bool has_forgetting_portal : 1; /* an Execute of an open portal may discard all
 					   statements */
 	bool is_segment_spoilt : 1;     /* no segment can begin before the next Sync */
@@ -102,32 +134,6 @@ struct link {
 	struct list portals;
 	struct map *portal_names; /* owned: struct sql_portal by name; NULL: none */
 	struct list aliases;      /* struct alias by .node: see alias.h */
-	/* since the last ReadyForQuery, as bits of tracked parameters: those that the
-	 * server has reported; and those that the client's commands set to their
-	 * defaults, some of them until the end of the transaction */
-	uint64_t reported;
-	struct reset_effects reset;
-	struct {
-		/* something is reset by one of these, which are not among `reset` */
-		bool is_there;
-		/* the client's unnamed statement, if statements are not tracked; known
-		 * until its next Sync */
-		struct reset_effects parsed;
-		struct reset_effects
-		    bound; /* the unnamed portal, until it is executed */
-	} put_back;        /* see params_put_back */
-	/* bits of parameters that commands of the client may have reset; settled by
-	 * asking the server when no transaction is open.  sources: bits of those for
-	 * which it is being asked, with is_applying; restored: those that it says are
-	 * not set in this session */
-	struct {
-		uint64_t unsettled, sources, restored;
-	} settling;
-	uint64_t brought_back; /* with is_applying: bits of parameters that the pooler's
-				  RESET names */
-	uint64_t apply_local;  /* with wants_apply: bits of those to be applied by SET
-				  LOCAL */
-	uint64_t apply_us;     /* with is_applying: since when */
 };
 
 /* The part of a cancel request that its target server and their pool know.  Code that

@@ -425,13 +425,13 @@ static const char *cancel_aim(struct cancel_request *request, struct client *cli
 	 * comes after them.  Outside of a transaction the query can be answered here;
 	 * in a transaction only PostgreSQL can, because the transaction fails with
 	 * it. */
-	if (server && server->link.is_applying && client->conn.is_parked &&
+	if (server && server->link.params.is_applying && client->conn.is_parked &&
 	    server->status == 'I') {
 		cancel_unsent(client);
 		return "cancel request for waiting client";
 	}
 	/* what runs is the pooler's question, the client's query has ended */
-	if (server && server->link.settling.sources)
+	if (server && server->link.params.settling.sources)
 		return "cancel request for idle client";
 	if (!server || !client->request.ask.query_us || !server->key)
 		return "cancel request for idle client";

@@ -654,12 +654,13 @@ static struct parcel_server in_our_bits(
 
 	ours.link.idle_xact_us = at_us(m, from->link.idle_xact_us);
 	ours.link.since_us = at_us(m, from->link.since_us);
-	ours.link.reported = our_bits(m, from->link.reported);
-	ours.link.apply_local = our_bits(m, from->link.apply_local);
-	ours.link.settling.unsettled = our_bits(m, from->link.settling.unsettled);
-	our_resets(m, &ours.link.reset);
-	our_resets(m, &ours.link.put_back.parsed);
-	our_resets(m, &ours.link.put_back.bound);
+	ours.link.params.reported = our_bits(m, from->link.params.reported);
+	ours.link.params.apply_local = our_bits(m, from->link.params.apply_local);
+	ours.link.params.settling.unsettled =
+	    our_bits(m, from->link.params.settling.unsettled);
+	our_resets(m, &ours.link.params.reset);
+	our_resets(m, &ours.link.params.put_back.parsed);
+	our_resets(m, &ours.link.params.put_back.bound);
 	return ours;
 }
 

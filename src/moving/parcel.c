@@ -228,11 +228,11 @@ static void form_link(struct form *f, struct link *v, bool *is_dropping)
 	FORM_BOOL(f, v->is_fresh);
 	FORM_BOOL(f, *is_dropping);
 	FORM_BOOL(f, v->is_flushed);
-	FORM_BOOL(f, v->may_have_set);
-	FORM_BOOL(f, v->may_undo_set);
-	FORM_BOOL(f, v->wants_apply);
-	FORM_BOOL(f, v->was_reset);
-	FORM_BOOL(f, v->is_reset_kept);
+	FORM_BOOL(f, v->params.may_have_set);
+	FORM_BOOL(f, v->params.may_undo_set);
+	FORM_BOOL(f, v->params.wants_apply);
+	FORM_BOOL(f, v->params.was_reset);
+	FORM_BOOL(f, v->params.is_reset_kept);
 	FORM_BOOL(f, v->owns_unnamed);
 	FORM_BOOL(f, v->has_forgetting_portal);
 	FORM_BOOL(f, v->is_segment_spoilt);
@@ -241,18 +241,18 @@ static void form_link(struct form *f, struct link *v, bool *is_dropping)
 	uint32_t tag = SERVER_TAG_UNNAMED | v->sent_unnamed;
 	form_u32(f, &tag);
 	v->sent_unnamed = tag & SERVER_TAG_UNNAMED ? (tag & 1) != 0 : !v->owns_unnamed;
-	form_u64(f, &v->reported);
-	form_resets(f, &v->reset);
-	form_u64(f, &v->apply_local);
+	form_u64(f, &v->params.reported);
+	form_resets(f, &v->params.reset);
+	form_u64(f, &v->params.apply_local);
 	if (f->format < PARCEL_FORMAT_ENCODINGS) {
 		/* what the client's commands may have reset is not known */
-		v->settling.unsettled = UINT64_MAX;
+		v->params.settling.unsettled = UINT64_MAX;
 		return;
 	}
-	form_u64(f, &v->settling.unsettled);
-	FORM_BOOL(f, v->put_back.is_there);
-	form_resets(f, &v->put_back.parsed);
-	form_resets(f, &v->put_back.bound);
+	form_u64(f, &v->params.settling.unsettled);
+	FORM_BOOL(f, v->params.put_back.is_there);
+	form_resets(f, &v->params.put_back.parsed);
+	form_resets(f, &v->params.put_back.bound);
 }
 
 static void form_ledger(struct form *f, struct pipeline *v)

@@ -75,14 +75,14 @@ static enum step back_applied(struct server *server, struct client *client)
 
 	if (!pipeline_is_settled(&server->pipeline))
 		return STEP_NEXT;
-	if (server->link.settling.sources) {
+	if (server->link.params.settling.sources) {
 		/* the server has told which parameters are set: the client goes on with
 		 * those values */
 		static const uint8_t ready[] = {'Z', 0, 0, 0, 5, 'I'};
 		params_sourced(server, client);
-		if (server->link.owes_ready)
+		if (server->link.params.owes_ready)
 			put_to_client(client, server, NULL, ready, sizeof(ready));
-		server->link.owes_ready = false;
+		server->link.params.owes_ready = false;
 		step = back_settled(server, client);
 		conn_unpark(&client->conn);
 		return step;
@@ -149,7 +149,7 @@ static enum step back_settled(struct server *server, struct client *client)
 		server_retire(server, error_text(ERROR_DATABASE_CHANGED));
 		return STEP_CLOSE;
 	}
-	if (server->status != 'E' && server->link.wants_apply &&
+	if (server->status != 'E' && server->link.params.wants_apply &&
 	    params_apply_again(server, client)) {
 		clocks_arm_link(server, client);
 		return STEP_NEXT;
@@ -162,7 +162,7 @@ static enum step back_settled(struct server *server, struct client *client)
  * the client does not need it any more. */
 static enum step back_ready(struct server *server, struct client *client)
 {
-	if (server->link.is_applying)
+	if (server->link.params.is_applying)
 		return back_applied(server, client);
 	server->link.ready_came_early = client_is_sending_message(client);
 	if (server->link.ready_came_early)
@@ -183,9 +183,9 @@ static int back_read(
 {
 	if (m->type == 'S')
 		return params_report(server, client, m);
-	if (m->type == 'D' && server->link.settling.sources)
+	if (m->type == 'D' && server->link.params.settling.sources)
 		params_note_source(server, m);
-	else if (m->type == 'E' && server->link.is_applying)
+	else if (m->type == 'E' && server->link.params.is_applying)
 		params_failed(server, m);
 	else if (m->type == 'E')
 		server_role_doubt(server, m);
@@ -211,8 +211,8 @@ static bool is_looked_at(const struct server *server, const struct message *m)
 {
 	uint8_t type = m->type;
 	return type == 'Z' || type == 'S' ||
-	       (type == 'E' && server->link.is_applying) ||
-	       (type == 'D' && server->link.settling.sources) ||
+	       (type == 'E' && server->link.params.is_applying) ||
+	       (type == 'D' && server->link.params.settling.sources) ||
 	       server_role_wants_whole(server, m) || segment_may_hold(server, m) ||
 	       sql_wants_whole(server, m) || leaks_want_whole(server, m) ||
 	       statements_want_whole(server, m);
@@ -323,8 +323,9 @@ static bool is_plain(const struct server *server, const struct message *m)
 	case 'A': /* see is_notification_of */
 		return false;
 	case 'C':
-		if (server->link.leaks.watch.expected || server->link.was_reset ||
-		    server->link.reset.hidden || !walk_has_plain_tag(m->bytes, m->have))
+		if (server->link.leaks.watch.expected ||
+		    server->link.params.was_reset || server->link.params.reset.hidden ||
+		    !walk_has_plain_tag(m->bytes, m->have))
 			return false;
 		break;
 	case 'V':
@@ -335,7 +336,7 @@ static bool is_plain(const struct server *server, const struct message *m)
 		break;
 	}
 	return !server->link.sql && !server->link.journal &&
-	       !server->link.settling.sources && !server->link.is_trying_again &&
+	       !server->link.params.settling.sources && !server->link.is_trying_again &&
 	       segment_lets_pass(server, m);
 }
 
@@ -367,7 +368,7 @@ bool back_loosen(struct client *client)
 {
 	struct server *server = client_server(client);
 
-	if (!server || !server->link.is_applying || !is_unused(server) ||
+	if (!server || !server->link.params.is_applying || !is_unused(server) ||
 	    conn_now(&server->conn) - server->link.since_us < APPLY_PATIENCE_US)
 		return false;
 	back_replace(server, "its SET takes too long for a takeover");
@@ -415,7 +416,8 @@ static void count_sent(struct client *client, struct server *server, uint64_t si
 static bool back_settles(struct server *server, struct client *client)
 {
 	params_settle(server, client);
-	if (!server->link.settling.unsettled || client_is_sending_message(client) ||
+	if (!server->link.params.settling.unsettled ||
+	    client_is_sending_message(client) ||
 	    !pipeline_is_settled(&server->pipeline) || !params_ask(server, client))
 		return false;
 	clocks_arm_link(server, client);
@@ -484,7 +486,7 @@ static enum step back_look(
 		return STEP_MORE;
 	if (m->type == 'C' && params_is_reset(server, m))
 		params_note_reset(server, m);
-	else if (server->link.was_reset)
+	else if (server->link.params.was_reset)
 		params_note_outcome(server, m);
 	if (m->type == 'C') {
 		params_note_tag(server, m);
@@ -516,7 +518,7 @@ static enum step back_tell(struct server *server, struct client *client,
 		*is_asking = m->type == 'Z' && back_settles(server, client);
 		is_told = leaks_answered(client, server, m, due);
 		is_told = statements_answered(client, server, m, &done) || is_told;
-		server->link.owes_ready = *is_asking && !is_told;
+		server->link.params.owes_ready = *is_asking && !is_told;
 		if (!is_told && !*is_asking)
 			back_deliver(server, client, m, 0);
 		break;
@@ -549,7 +551,7 @@ static enum step back_message(struct conn *conn, const struct message *m)
 	}
 	if (is_plain(server, m))
 		return back_pass(server, client, m);
-	if (m->type == 'E' && is_unused(server) && !server->link.is_applying)
+	if (m->type == 'E' && is_unused(server) && !server->link.params.is_applying)
 		return back_last_words(server, m);
 	step = back_look(server, client, m);
 	if (step == STEP_NEXT)

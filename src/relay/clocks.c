@@ -105,8 +105,8 @@ static uint64_t link_query_start(
 
 	if (server->seat.is_replication)
 		return ask->query_us ? ask->last_us : 0;
-	if (!ask->query_us && server->link.is_applying)
-		return server->link.apply_us;
+	if (!ask->query_us && server->link.params.is_applying)
+		return server->link.params.apply_us;
 	return ask->query_us;
 }
 
@@ -122,10 +122,10 @@ static uint64_t link_xact_start(
 static uint64_t link_wait_start(
     const struct client *client, const struct server *server)
 {
-	if (!server->link.is_applying)
+	if (!server->link.params.is_applying)
 		return 0;
 	return client->request.ask.query_us ? client->request.ask.query_us
-					    : server->link.apply_us;
+					    : server->link.params.apply_us;
 }
 
 /* Does the server wait for the client?  Not during a COPY, which counts as a running
@@ -135,7 +135,8 @@ static bool link_waits_for_client(
 {
 	const struct pipeline *owed = &server->pipeline;
 
-	if (server->link.is_applying || server->link.hold != LINK_OPEN || owed->copy)
+	if (server->link.params.is_applying || server->link.hold != LINK_OPEN ||
+	    owed->copy)
 		return false;
 	if (pipeline_count(owed) == 0 || (owed->syncs == 0 && !server->link.is_flushed))
 		return true;

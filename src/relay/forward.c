@@ -152,11 +152,11 @@ static bool must_hold_back(const struct client *client, const struct server *ser
 {
 	switch (m->type) {
 	case 'Q':
-		return effects_is_reset(&server->link.reset) ||
+		return effects_is_reset(&server->link.params.reset) ||
 		       facts->effects.forgets ||
 		       (client->names && facts->effects.may_forget);
 	case 'S':
-		return effects_is_reset(&server->link.reset);
+		return effects_is_reset(&server->link.params.reset);
 	case 'E':
 		return server->link.has_forgetting_portal;
 	default:
@@ -243,7 +243,7 @@ static enum step pass(struct client *client, struct server *server,
 	case 'P':
 		return pass_parse(client, server, m);
 	case 'B':
-		if (server->link.put_back.is_there) {
+		if (server->link.params.put_back.is_there) {
 			if (m->have < 7)
 				return STEP_MORE; /* its names decide */
 			params_bound_parsed(server, m);
@@ -317,7 +317,8 @@ static enum step forward(struct client *client, struct server *server,
 	} else {
 		step = pass(client, server, m, NULL, is_tracked);
 	}
-	if (step == STEP_NEXT && m->type == 'E' && server->link.put_back.is_there &&
+	if (step == STEP_NEXT && m->type == 'E' &&
+	    server->link.params.put_back.is_there &&
 	    params_put_back(server, client, m) < 0)
 		return no_memory(client, server);
 	if (step == STEP_NEXT &&
@@ -415,8 +416,9 @@ static enum way way_of(
 	enum way way;
 
 	if (server->link.has_forgetting_portal ||
-	    !list_is_empty(&server->link.portals) || server->link.put_back.is_there ||
-	    effects_is_reset(&server->link.reset))
+	    !list_is_empty(&server->link.portals) ||
+	    server->link.params.put_back.is_there ||
+	    effects_is_reset(&server->link.params.reset))
 		return WAY_NONE;
 	if (m->type == 'E' || m->type == 'S')
 		return server->link.segment ? WAY_NOTED : WAY_PLAIN;
@@ -536,7 +538,8 @@ enum step forward_message(
 	if (way)
 		return pass_plain(client, server, m, way);
 	if (m->type == 'E' && !message_is_whole(m) &&
-	    (server->link.has_forgetting_portal || server->link.put_back.is_there))
+	    (server->link.has_forgetting_portal ||
+		server->link.params.put_back.is_there))
 		return STEP_MORE;
 	if (client->slow)
 		slow_look(client, server, m);

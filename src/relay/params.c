@@ -34,10 +34,11 @@ static void note_owner(struct server *server, struct client *client, size_t i)
 			server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 	} else if (vars_is_same(&server->vars, &server->own, i)) {
 		client->own &= ~(bit & ~client->requested);
-	} else if (server->link.may_have_set || !is_administrators(client, i)) {
+	} else if (server->link.params.may_have_set || !is_administrators(client, i)) {
 		client->own |= bit;
-		client->doubtful = server->link.may_have_set ? client->doubtful & ~bit
-							     : client->doubtful | bit;
+		client->doubtful = server->link.params.may_have_set
+				       ? client->doubtful & ~bit
+				       : client->doubtful | bit;
 	} else {
 		server_role_follow(server, &server->vars);
 	}
@@ -156,7 +157,7 @@ static bool is_sending_converted(struct server *server, const struct client *cli
 	size_t count = vars_schema_count(client->conn.site->vars);
 	struct buf sql;
 
-	server->link.has_converted = server->link.has_lost_value = false;
+	server->link.params.has_converted = server->link.params.has_lost_value = false;
 	buf_init(&sql, 0);
 	for (size_t i = 0; i < count; i++) {
 		const struct vars *from =
@@ -165,16 +166,16 @@ static bool is_sending_converted(struct server *server, const struct client *cli
 		buf_clear(&sql);
 		if (is_put && from == &server->own)
 			is_put = server_puts_back(
-			    server, i, &sql, &server->link.brought_back);
+			    server, i, &sql, &server->link.params.brought_back);
 		else if (is_put)
 			is_put = vars_is_put_set(from, &server->vars, i, "", &sql);
 		if (!is_put)
 			continue;
-		server->link.has_converted = true;
+		server->link.params.has_converted = true;
 		send_converted(server, client, vars_encoding(from, i), &sql);
 	}
 	buf_done(&sql);
-	return server->link.has_converted;
+	return server->link.params.has_converted;
 }
 
 bool params_apply(struct server *server, struct client *client)
@@ -192,7 +193,7 @@ bool params_apply(struct server *server, struct client *client)
 	if (has_fitted(server, client))
 		return false;
 	buf_init(&sql, 0);
-	server->link.brought_back = 0;
+	server->link.params.brought_back = 0;
 	for (size_t i = 0; i < vars_schema_count(schema); i++) {
 		if (vars_encoding(
 			client_is_own(client, i) ? &client->vars : &server->own, i))
@@ -201,7 +202,8 @@ bool params_apply(struct server *server, struct client *client)
 		bool is_put_now =
 		    client_is_own(client, i)
 			? vars_is_put_set(&client->vars, &server->vars, i, "", &sql)
-			: server_puts_back(server, i, &sql, &server->link.brought_back);
+			: server_puts_back(
+			      server, i, &sql, &server->link.params.brought_back);
 		/* The client has changed a value that it asked for to the server's own
 		 * one.  That is set as well: a server on which it was not would tell
 		 * that the client has reset it (params_ask). */
@@ -218,13 +220,13 @@ bool params_apply(struct server *server, struct client *client)
 			buf_put_text(&sql, ";");
 		is_put = is_put || is_put_now;
 	}
-	server->confirmed &= ~server->link.brought_back;
+	server->confirmed &= ~server->link.params.brought_back;
 	if (is_put)
 		send_sets(server, &sql);
 	is_put = is_sending_converted(server, client) || is_put;
 	if (is_put) {
-		server->link.is_applying = true;
-		server->link.apply_failed = false;
+		server->link.params.is_applying = true;
+		server->link.params.apply_failed = false;
 	} else if (!has_reported_differences(server, client) && !sql.failed) {
 		note_fit(server, client);
 	}
@@ -237,12 +239,12 @@ bool params_apply(struct server *server, struct client *client)
 bool params_apply_again(struct server *server, struct client *client)
 {
 	size_t count = vars_schema_count(client->conn.site->vars);
-	uint64_t local = server->link.apply_local;
+	uint64_t local = server->link.params.apply_local;
 	struct buf sql;
 	int failed = 0;
 
-	server->link.wants_apply = false;
-	server->link.apply_local = 0;
+	server->link.params.wants_apply = false;
+	server->link.params.apply_local = 0;
 	if (!vars_is_different(&client->vars, &server->vars))
 		return false;
 	buf_init(&sql, 0);
@@ -259,9 +261,9 @@ bool params_apply_again(struct server *server, struct client *client)
 		}
 	}
 	failed = failed || server_sync(server) < 0;
-	server->link.is_applying = true;
-	server->link.apply_us = conn_now(&server->conn);
-	server->link.apply_failed = server->is_ready = false;
+	server->link.params.is_applying = true;
+	server->link.params.apply_us = conn_now(&server->conn);
+	server->link.params.apply_failed = server->is_ready = false;
 	if (failed)
 		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 	buf_done(&sql);
@@ -299,19 +301,19 @@ static void tell_lost_values(const struct server *server, struct client *client)
 
 int params_applied(struct server *server, struct client *client)
 {
-	server->link.is_applying = false;
+	server->link.params.is_applying = false;
 	server->is_ready = server->status == 'I';
-	if (server->link.apply_failed || server->status == 'E') {
+	if (server->link.params.apply_failed || server->status == 'E') {
 		server_retire(server, error_text(ERROR_INVALID_SERVER_PARAMETER));
 		return -1;
 	}
 	if (log_is_on(client->conn.site->log, LEVEL_DEBUG | KIND_SERVERS))
 		log_canonical(client, &server->vars);
-	server->link.may_undo_set |= server->status == 'T';
-	broker_learn_resets(server, server->link.brought_back);
-	server->link.brought_back = 0;
+	server->link.params.may_undo_set |= server->status == 'T';
+	broker_learn_resets(server, server->link.params.brought_back);
+	server->link.params.brought_back = 0;
 	(void)has_reported_differences(server, client);
-	if (server->link.has_lost_value)
+	if (server->link.params.has_lost_value)
 		tell_lost_values(server, client);
 	vars_take(&client->vars, &server->vars);
 	return 0;
@@ -333,14 +335,14 @@ void params_failed(struct server *server, const struct message *m)
 {
 	struct error_fields f;
 	codec_read_error(message_body(m), message_body_len(m), &f);
-	if (server->link.has_converted && is_inconvertible(f.sqlstate)) {
+	if (server->link.params.has_converted && is_inconvertible(f.sqlstate)) {
 		conn_log(&server->conn, LEVEL_WARNING | KIND_SERVERS,
 		    "a client's value was left out: %s", f.message);
-		server->link.has_lost_value = true;
+		server->link.params.has_lost_value = true;
 		return;
 	}
 	server_log_refused_set(server, &f);
-	server->link.apply_failed = true;
+	server->link.params.apply_failed = true;
 }
 
 /* ---- RESET ---- */
@@ -362,7 +364,7 @@ int params_report(struct server *server, struct client *client, const struct mes
 	const char *name, *value;
 	int i = -1;
 
-	if (server->link.is_applying)
+	if (server->link.params.is_applying)
 		return server_note_parameter(server, m, NULL, NULL);
 	if (codec_read_parameter_status(
 		message_body(m), message_body_len(m), &name, &value) == 0)
@@ -370,7 +372,7 @@ int params_report(struct server *server, struct client *client, const struct mes
 	if (i >= 0) {
 		keep_asked(client);
 		if (i < EFFECTS_PARAMETERS)
-			server->link.reported |= UINT64_C(1) << i;
+			server->link.params.reported |= UINT64_C(1) << i;
 	}
 	if (server_note_parameter(server, m, &client->vars, NULL) < 0)
 		return -1;
@@ -394,7 +396,7 @@ static void bring_back(struct server *server, struct client *client, size_t i)
 	}
 	if (!value || (current && strcmp(value, current) == 0))
 		return;
-	server->link.wants_apply = true;
+	server->link.params.wants_apply = true;
 	vars_copy(&client->vars, client->asked, i);
 	client->own |= UINT64_C(1) << i;
 	put_status(client, i, value);
@@ -404,13 +406,14 @@ static void bring_back(struct server *server, struct client *client, size_t i)
 static bool may_be_reset(
     const struct server *server, const struct client *client, size_t i)
 {
-	if (!((server->link.settling.unsettled & (client->requested | client->own)) >>
+	if (!((server->link.params.settling.unsettled &
+		  (client->requested | client->own)) >>
 		    i &
 		1) ||
 	    vars_is_same(&server->vars, client->asked, i))
 		return false;
 	return vars_is_same(&server->vars, &server->own, i) ||
-	       ((server->pinned | server->link.reset.session) >> i & 1);
+	       ((server->pinned | server->link.params.reset.session) >> i & 1);
 }
 
 static void put_lower(const char *name, struct buf *sql)
@@ -427,36 +430,36 @@ bool params_ask(struct server *server, struct client *client)
 	struct buf sql;
 	int failed;
 
-	if (!server->link.settling.unsettled || server->status != 'I')
+	if (!server->link.params.settling.unsettled || server->status != 'I')
 		return false;
 	buf_init(&sql, 0);
 	for (size_t i = 0; client->asked && i < count && i < EFFECTS_PARAMETERS; i++) {
 		if (!may_be_reset(server, client, i))
 			continue;
-		buf_put_text(&sql, server->link.settling.sources
+		buf_put_text(&sql, server->link.params.settling.sources
 				       ? "','"
 				       : "SELECT name FROM pg_catalog.pg_settings "
 					 "WHERE source<>'session' AND "
 					 "pg_catalog.lower(name) IN ('");
 		put_lower(vars_schema_name(schema, i), &sql);
-		server->link.settling.sources |= UINT64_C(1) << i;
+		server->link.params.settling.sources |= UINT64_C(1) << i;
 	}
-	server->link.settling.unsettled = 0;
-	server->link.reset = (struct reset_effects){0};
+	server->link.params.settling.unsettled = 0;
+	server->link.params.reset = (struct reset_effects){0};
 	buf_put_text(&sql, "')");
-	failed = !server->link.settling.sources ? 0
-		 : sql.failed                   ? -1
+	failed = !server->link.params.settling.sources ? 0
+		 : sql.failed                          ? -1
 			      : server_command(server, buf_text(&sql), 0);
-	if (server->link.settling.sources && !failed)
+	if (server->link.params.settling.sources && !failed)
 		failed = server_sync(server);
 	if (failed)
 		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 	buf_done(&sql);
-	if (!server->link.settling.sources)
+	if (!server->link.params.settling.sources)
 		return false;
-	server->link.is_applying = true;
-	server->link.apply_us = conn_now(&server->conn);
-	server->link.apply_failed = false;
+	server->link.params.is_applying = true;
+	server->link.params.apply_us = conn_now(&server->conn);
+	server->link.params.apply_failed = false;
 	return true;
 }
 
@@ -477,17 +480,18 @@ void params_note_source(struct server *server, const struct message *m)
 	name[len] = '\0';
 	i = vars_schema_find(schema, name);
 	if (i >= 0 && i < EFFECTS_PARAMETERS)
-		server->link.settling.restored |= UINT64_C(1) << i;
+		server->link.params.settling.restored |= UINT64_C(1) << i;
 }
 
 void params_sourced(struct server *server, struct client *client)
 {
-	uint64_t restored =
-	    server->link.settling.restored & server->link.settling.sources;
+	uint64_t restored = server->link.params.settling.restored &
+			    server->link.params.settling.sources;
 
-	server->link.is_applying = false;
+	server->link.params.is_applying = false;
 	server->is_ready = server->status == 'I';
-	server->link.settling.sources = server->link.settling.restored = 0;
+	server->link.params.settling.sources = server->link.params.settling.restored =
+	    0;
 	for (size_t i = 0; i < EFFECTS_PARAMETERS && restored >> i; i++)
 		if (restored >> i & 1)
 			bring_back(server, client, i);
@@ -495,9 +499,9 @@ void params_sourced(struct server *server, struct client *client)
 
 void params_expect(struct server *server, const struct sql_effects *effects)
 {
-	effects_add_resets(&server->link.reset, &effects->resets);
+	effects_add_resets(&server->link.params.reset, &effects->resets);
 	if (effects->configs || effects->leaves & LEAK_BIT(CONFIG))
-		server->link.may_have_set = true;
+		server->link.params.may_have_set = true;
 }
 
 /* These effects without what params_put_back will undo. */
@@ -520,8 +524,8 @@ void params_bound(
 	params_expect(server, is_unnamed ? &rest : effects);
 	if (!is_unnamed)
 		return;
-	server->link.put_back.bound = effects->resets;
-	server->link.put_back.is_there = effects_is_reset(&effects->resets);
+	server->link.params.put_back.bound = effects->resets;
+	server->link.params.put_back.is_there = effects_is_reset(&effects->resets);
 }
 
 void params_parsed(struct server *server, const struct sql_effects *effects)
@@ -529,30 +533,32 @@ void params_parsed(struct server *server, const struct sql_effects *effects)
 	struct sql_effects rest = without_resets(effects);
 
 	params_expect(server, &rest);
-	server->link.put_back.parsed = effects->resets;
-	server->link.put_back.is_there =
-	    server->link.put_back.is_there || effects_is_reset(&effects->resets);
+	server->link.params.put_back.parsed = effects->resets;
+	server->link.params.put_back.is_there =
+	    server->link.params.put_back.is_there || effects_is_reset(&effects->resets);
 }
 
 void params_bound_parsed(struct server *server, const struct message *m)
 {
-	struct reset_effects *parsed = &server->link.put_back.parsed;
+	struct reset_effects *parsed = &server->link.params.put_back.parsed;
 
 	if (m->have < 7 || m->bytes[5])
-		effects_add_resets(&server->link.reset, parsed);
+		effects_add_resets(&server->link.params.reset, parsed);
 	else if (m->bytes[6])
-		server->link.put_back.bound = (struct reset_effects){0};
+		server->link.params.put_back.bound = (struct reset_effects){0};
 	else
-		server->link.put_back.bound = *parsed;
+		server->link.params.put_back.bound = *parsed;
 }
 
 void params_synced(struct server *server)
 {
-	if (!server->link.put_back.is_there)
+	if (!server->link.params.put_back.is_there)
 		return;
-	effects_add_resets(&server->link.reset, &server->link.put_back.parsed);
-	effects_add_resets(&server->link.reset, &server->link.put_back.bound);
-	memset(&server->link.put_back, 0, sizeof(server->link.put_back));
+	effects_add_resets(
+	    &server->link.params.reset, &server->link.params.put_back.parsed);
+	effects_add_resets(
+	    &server->link.params.reset, &server->link.params.put_back.bound);
+	memset(&server->link.params.put_back, 0, sizeof(server->link.params.put_back));
 }
 
 static int send_put_back(
@@ -580,7 +586,7 @@ static int send_put_back(
 int params_put_back(
     struct server *server, struct client *client, const struct message *m)
 {
-	const struct reset_effects bound = server->link.put_back.bound;
+	const struct reset_effects bound = server->link.params.put_back.bound;
 	size_t count = vars_schema_count(client->conn.site->vars);
 	uint64_t resets =
 	    (bound.session | bound.local | bound.hidden) & client->requested;
@@ -588,9 +594,9 @@ int params_put_back(
 
 	if (m->have < 6 || m->bytes[5])
 		return 0;
-	memset(&server->link.put_back, 0, sizeof(server->link.put_back));
+	memset(&server->link.params.put_back, 0, sizeof(server->link.params.put_back));
 	if (!pipeline_is_calm(&server->pipeline)) {
-		effects_add_resets(&server->link.reset, &bound);
+		effects_add_resets(&server->link.params.reset, &bound);
 		return 0;
 	}
 	keep_asked(client);
@@ -606,7 +612,7 @@ int params_put_back(
 /* Has a DO or set_config() completed that may have reset a parameter? */
 static bool is_hidden(const struct server *server, const struct message *m)
 {
-	return server->link.reset.hidden && m->type == 'C' &&
+	return server->link.params.reset.hidden && m->type == 'C' &&
 	       !server_has_tag(m, "BEGIN") && !server_has_tag(m, "COMMIT") &&
 	       !server_has_tag(m, "ROLLBACK");
 }
@@ -618,12 +624,12 @@ void params_note_tag(struct server *server, const struct message *m)
 
 	for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++)
 		if (server_has_tag(m, tags[i]))
-			server->link.may_have_set = true;
+			server->link.params.may_have_set = true;
 }
 
 bool params_is_reset(const struct server *server, const struct message *m)
 {
-	if (server->link.reset.has_default && server_has_tag(m, "SET"))
+	if (server->link.params.reset.has_default && server_has_tag(m, "SET"))
 		return true;
 	return server_has_tag(m, "RESET") || server_has_tag(m, "DISCARD ALL") ||
 	       is_hidden(server, m);
@@ -631,11 +637,11 @@ bool params_is_reset(const struct server *server, const struct message *m)
 
 void params_note_reset(struct server *server, const struct message *m)
 {
-	server->link.was_reset = true;
+	server->link.params.was_reset = true;
 	server->confirmed = 0;
 	if (server_has_tag(m, "DISCARD ALL")) {
-		server->link.reset.session = UINT64_MAX;
-		server->link.is_reset_kept =
+		server->link.params.reset.session = UINT64_MAX;
+		server->link.params.is_reset_kept =
 		    true; /* outside a transaction block the command is committed */
 	}
 }
@@ -643,9 +649,9 @@ void params_note_reset(struct server *server, const struct message *m)
 void params_note_outcome(struct server *server, const struct message *m)
 {
 	if (server_has_tag(m, "COMMIT"))
-		server->link.is_reset_kept = true;
+		server->link.params.is_reset_kept = true;
 	else if (m->type == 'E' || server_has_tag(m, "ROLLBACK"))
-		server->link.was_reset = server->link.is_reset_kept;
+		server->link.params.was_reset = server->link.params.is_reset_kept;
 }
 
 /* Guesses without the text of the RESET, which may have been prepared earlier in
@@ -653,7 +659,7 @@ void params_note_outcome(struct server *server, const struct message *m)
  * again. */
 static bool looks_reset(const struct server *server, size_t i)
 {
-	return (server->link.reported >> i & 1) &&
+	return (server->link.params.reported >> i & 1) &&
 	       vars_is_same(&server->vars, &server->own, i);
 }
 
@@ -661,12 +667,12 @@ static void bring_all_back(struct server *server, struct client *client)
 {
 	size_t count = vars_schema_count(client->conn.site->vars);
 
-	const struct reset_effects *reset = &server->link.reset;
+	const struct reset_effects *reset = &server->link.params.reset;
 	uint64_t local = server->status == 'T' ? reset->local : 0;
 	uint64_t named = reset->session | local;
 	bool is_told = named || reset->hidden || reset->has_reset || reset->has_default;
 
-	server->link.apply_local |= local;
+	server->link.params.apply_local |= local;
 	for (size_t i = 0; i < count && i < EFFECTS_PARAMETERS; i++)
 		if (named >> i & 1 ||
 		    ((!is_told || reset->hidden >> i & 1) && looks_reset(server, i)))
@@ -679,31 +685,32 @@ void params_settle(struct server *server, struct client *client)
 	 * end */
 	uint64_t read = vars_schema_read_bits(server->conn.site->vars);
 	if (server->status == 'I')
-		server->link.may_undo_set = false;
-	else if (server->link.reported & read)
-		server->link.may_undo_set = true;
+		server->link.params.may_undo_set = false;
+	else if (server->link.params.reported & read)
+		server->link.params.may_undo_set = true;
 	/* a replication server has its client's parameters from its startup packet */
 	if (!server->seat.is_replication) {
 		/* notes which parameters the commands up to this ReadyForQuery may have
 		 * reset */
 		struct link *link = &server->link;
-		if (link->may_have_set || link->was_reset)
-			link->settling.unsettled = UINT64_MAX;
+		if (link->params.may_have_set || link->params.was_reset)
+			link->params.settling.unsettled = UINT64_MAX;
 		else
-			link->settling.unsettled |=
-			    link->reported | link->reset.session | link->reset.hidden;
+			link->params.settling.unsettled |= link->params.reported |
+							   link->params.reset.session |
+							   link->params.reset.hidden;
 	}
-	bool was_reset = server->link.was_reset;
-	server->link.was_reset = server->link.is_reset_kept = false;
+	bool was_reset = server->link.params.was_reset;
+	server->link.params.was_reset = server->link.params.is_reset_kept = false;
 	/* what was noted of texts may belong to a message after this ReadyForQuery */
 	if (server->pipeline.syncs > 0)
 		return;
 	if (was_reset && server->status == 'T' && client->asked &&
 	    !server->seat.is_replication)
 		bring_all_back(server, client);
-	server->link.may_have_set = false;
-	server->link.reported = 0;
+	server->link.params.may_have_set = false;
+	server->link.params.reported = 0;
 	/* params_ask uses it */
 	if (server->status != 'I')
-		server->link.reset = (struct reset_effects){0};
+		server->link.params.reset = (struct reset_effects){0};
 }

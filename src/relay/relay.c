@@ -254,7 +254,7 @@ static enum step front_without_server(struct client *client, const struct messag
  * for the pooler's SETs would be taken for the next query, by a cancel request. */
 static bool is_left_over(const struct server *server, const struct message_row *row)
 {
-	return server->link.is_applying && row->flags & MSG_COPY;
+	return server->link.params.is_applying && row->flags & MSG_COPY;
 }
 
 static enum step front_message(struct conn *conn, const struct message *m)
@@ -287,7 +287,7 @@ static enum step front_message(struct conn *conn, const struct message *m)
 	if (server && is_left_over(server, row))
 		return front_drop(client);
 	/* the ReadyForQuery of its last query comes first, back_sourced() wakes it */
-	if (server && server->link.owes_ready)
+	if (server && server->link.params.owes_ready)
 		return STEP_PARK;
 	if (client->is_canceled || client->is_skipping)
 		return client_may_be_told(client) ? front_answer_unrun(client, m)
@@ -304,7 +304,7 @@ static enum step front_message(struct conn *conn, const struct message *m)
 
 	if (!server)
 		return front_without_server(client, m);
-	if (server->dial || server->link.is_applying ||
+	if (server->dial || server->link.params.is_applying ||
 	    server->link.hold != LINK_OPEN || server->link.is_trying_again)
 		return STEP_PARK;
 	if (pipeline_must_wait(&server->pipeline, m->type))

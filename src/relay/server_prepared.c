@@ -73,12 +73,12 @@ static int send_parse(
  * memory, or they are not known because messages that were sent may change them. */
 static const char *reading(const struct server *server)
 {
-	const struct reset_effects *sent = &server->link.reset;
+	const struct reset_effects *sent = &server->link.params.reset;
 	uint64_t bits = sent->session | sent->local | sent->set | sent->hidden;
 
 	if (bits & vars_schema_read_bits(server->conn.site->vars))
 		return NULL;
-	if (server->link.may_undo_set && pipeline_count(&server->pipeline) > 0)
+	if (server->link.params.may_undo_set && pipeline_count(&server->pipeline) > 0)
 		return NULL;
 	return vars_reading(&server->vars);
 }

@@ -581,7 +581,7 @@ bool statements_is_for_client(const struct server *server, const struct message 
     const struct pipeline_entry *done)
 {
 	return m->type == 'E' && done->type && done->to == OWED_SELF &&
-	       !server->link.is_applying;
+	       !server->link.params.is_applying;
 }
 
 /* The Execute of a command has succeeded.  Its portal may have been replaced since. */

@@ -31,8 +31,9 @@ static bool may_walk_requests(const struct client *client, const struct server *
 	const struct link *link = &server->link;
 
 	return !client->slow && !link->segment && !link->has_forgetting_portal &&
-	       list_is_empty(&link->portals) && !link->put_back.is_there &&
-	       !effects_is_reset(&link->reset) && pipeline_is_calm(&server->pipeline);
+	       list_is_empty(&link->portals) && !link->params.put_back.is_there &&
+	       !effects_is_reset(&link->params.reset) &&
+	       pipeline_is_calm(&server->pipeline);
 }
 
 static struct requests requests_of(struct client *client, struct server *server)
@@ -204,8 +205,8 @@ static struct answers answers_of(struct server *server, struct client *client)
 	return (struct answers){
 	    .client = client,
 	    .server = server,
-	    .wants_tags =
-		link->leaks.watch.expected || link->was_reset || link->reset.hidden,
+	    .wants_tags = link->leaks.watch.expected || link->params.was_reset ||
+			  link->params.reset.hidden,
 	};
 }
 

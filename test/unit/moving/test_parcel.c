@@ -81,7 +81,9 @@ static struct parcel some_server(void)
 		.host = "localhost",
 		.port = 5432,
 		.is_linked = true,
-		.link = {.hold = LINK_UNTIL_READY, .owns_unnamed = true, .reported = 8},
+		.link = {.hold = LINK_UNTIL_READY,
+		    .owns_unnamed = true,
+		    .params.reported = 8},
 		.ledger = {.copy = 'G', .copy_open = true},
 		.entries = entries,
 		.entry_count = 2,
@@ -233,7 +235,7 @@ static void older_format(void **state)
 	assert_true(read.server.link.since_us == UINT64_MAX);
 	assert_int_equal(read.server.segment.tag, 77);
 	assert_null(read.server.vars.list[2].other_encoding);
-	assert_true(read.server.link.settling.unsettled == UINT64_MAX);
+	assert_true(read.server.link.params.settling.unsettled == UINT64_MAX);
 	buf_done(&older);
 	buf_done(&newer);
 	arena_free(&arena);
