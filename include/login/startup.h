@@ -21,8 +21,8 @@ struct startup {
 
 void startup_init(struct startup *s, uint32_t version);
 void startup_done(struct startup *s);
-/* Reads the StartupMessage; tracked parameters go to client->vars.  -1: it is refused,
- * and the client has got an error. */
+/* Reads the StartupMessage; tracked parameters go to client->params.  -1: it is
+ * refused, and the client has got an error. */
 int startup_read(struct client *client, struct startup *s, const struct message *m);
 /* The protocol version of the connection from now on. */
 uint32_t startup_protocol(const struct startup *s);

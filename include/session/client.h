@@ -30,14 +30,9 @@ enum replication { REPLICATION_NONE, REPLICATION_LOGICAL, REPLICATION_PHYSICAL }
 /* Which process has passed on this connection with a cancel request, in a takeover. */
 enum passed_from { PASSED_BY_NOBODY, PASSED_BY_OLDER, PASSED_BY_NEWER };
 
-struct client {
-	struct conn conn;       /* first member */
-	struct request request; /* its place in the pool; request.ask.pool is NULL until
-				   it has one */
-	struct node site_node;  /* in one of the site's lists: see client_settle */
-	struct database *database; /* borrowed, held by database_hold; or NULL */
-	struct user *user;         /* the login user; or NULL */
-	struct vars vars;          /* its parameters: reported to it, or wanted by it */
+/* The parameters of a client.  login/startup sets them, relay/params changes them. */
+struct client_params {
+	struct vars vars; /* its parameters: reported to it, or wanted by it */
 	/* bits of tracked parameters: `requested` has those that it asked for in its
 	 * startup packet; `own` has these and the ones that it has changed since.  For
 	 * all others the server's own value is in force. */
@@ -46,6 +41,16 @@ struct client {
 			       configuration instead of the client */
 	struct vars *asked; /* owned: the values of its startup packet, once it has
 			       changed one; else NULL */
+};
+
+struct client {
+	struct conn conn;       /* first member */
+	struct request request; /* its place in the pool; request.ask.pool is NULL until
+				   it has one */
+	struct node site_node;  /* in one of the site's lists: see client_settle */
+	struct database *database; /* borrowed, held by database_hold; or NULL */
+	struct user *user;         /* the login user; or NULL */
+	struct client_params params;
 	/* owned: the statements that it has prepared; NULL: none */
 	struct prepared_names *names;
 	struct unnamed_statement *unnamed; /* owned: see statements.h; NULL: none */
@@ -105,7 +110,7 @@ static inline struct client *request_client(const struct request *r)
  */
 static inline bool client_is_own(const struct client *client, size_t i)
 {
-	return i >= EFFECTS_PARAMETERS || (client->own >> i & 1);
+	return i >= EFFECTS_PARAMETERS || (client->params.own >> i & 1);
 }
 
 /* request_ops.conn of a client's request. */

@@ -215,7 +215,7 @@ static void console_adopt(struct client *client)
 	codec_put_parameter_status(&out, "standard_conforming_strings", "on");
 	codec_put_parameter_status(&out, "is_superuser", "on");
 	for (size_t i = 0; i < vars_schema_count(schema); i++) {
-		const char *value = vars_get(&client->vars, i);
+		const char *value = vars_get(&client->params.vars, i);
 		if (value)
 			codec_put_parameter_status(
 			    &out, vars_schema_name(schema, i), value);

@@ -61,9 +61,9 @@ static void put_params(const struct server *server, struct buf *buf)
 		return;
 	codec_put_param(buf, "replication", client_replication_word(client));
 	for (size_t i = 0; i < vars_schema_count(schema); i++)
-		if (vars_get(&client->vars, i) && client_is_own(client, i))
+		if (vars_get(&client->params.vars, i) && client_is_own(client, i))
 			codec_put_param(buf, vars_schema_name(schema, i),
-			    vars_get(&client->vars, i));
+			    vars_get(&client->params.vars, i));
 	if (!client->options)
 		return;
 	buf_init(&options, 0);

@@ -128,7 +128,7 @@ static enum step login_spell(struct client *client)
 	int failed = 0;
 	uint64_t unknown;
 
-	unknown = broker_spell(client->request.ask.pool, &client->vars, &failed);
+	unknown = broker_spell(client->request.ask.pool, &client->params.vars, &failed);
 	if (failed) {
 		client_fatal(client, ERROR_OUT_OF_MEMORY);
 		return STEP_CLOSE;
@@ -258,7 +258,7 @@ static void request_granted(struct request *request)
 	assert(client->replication);
 	if (client->conn.is_doomed)
 		return;
-	vars_take(&client->vars, &client_server(client)->vars);
+	vars_take(&client->params.vars, &client_server(client)->vars);
 	login_finish(client);
 }
 

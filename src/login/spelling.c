@@ -87,7 +87,7 @@ static void spelling_tell(struct spelling *s)
 		client_fatal_text(client, s->sqlstate, s->refusal);
 		return;
 	}
-	vars_share(&client->vars, &s->asked);
+	vars_share(&client->params.vars, &s->asked);
 	s->on_spelled(client);
 }
 
@@ -417,7 +417,7 @@ void spelling_begin(
 	s->on_spelled = on_spelled;
 	s->work.run = spelling_work;
 	s->request.ops = &spelling_request_ops;
-	vars_share(&s->asked, &client->vars);
+	vars_share(&s->asked, &client->params.vars);
 	client->login->spelling = s;
 	pool_join(client->request.ask.pool, &s->request.ask);
 	s->request.ask.query_us = conn_now(&client->conn);

@@ -59,8 +59,8 @@ static int find_named(const struct client *client, const char *name)
 static int set_tracked(struct client *client, int i, const char *value)
 {
 	if (i < EFFECTS_PARAMETERS)
-		client->requested = client->own |= UINT64_C(1) << i;
-	if (vars_set(&client->vars, (size_t)i, value) == 0)
+		client->params.requested = client->params.own |= UINT64_C(1) << i;
+	if (vars_set(&client->params.vars, (size_t)i, value) == 0)
 		return 0;
 	client_fatal(client, ERROR_OUT_OF_MEMORY);
 	return -1;
@@ -223,7 +223,7 @@ static int read_param(
 static int add_host(struct client *client)
 {
 	struct conn *conn = &client->conn;
-	const char *name = vars_get(&client->vars, VAR_APPLICATION_NAME);
+	const char *name = vars_get(&client->params.vars, VAR_APPLICATION_NAME);
 	char addr[160];
 	struct buf text;
 	int result;

@@ -526,14 +526,14 @@ static int take_names(
 static int take_client_vars(
     const struct moving *m, struct client *client, const struct parcel_client *from)
 {
-	client->requested = our_bits(m, from->requested);
-	client->own = our_bits(m, from->own);
-	client->doubtful = our_bits(m, from->doubtful);
+	client->params.requested = our_bits(m, from->requested);
+	client->params.own = our_bits(m, from->own);
+	client->params.doubtful = our_bits(m, from->doubtful);
 	if (from->has_asked) {
-		client->asked = mem_zero(sizeof(*client->asked));
-		vars_init(client->asked, m->site->vars);
+		client->params.asked = mem_zero(sizeof(*client->params.asked));
+		vars_init(client->params.asked, m->site->vars);
 	}
-	return take_vars(m, &from->vars, &client->vars, client->asked);
+	return take_vars(m, &from->vars, &client->params.vars, client->params.asked);
 }
 
 static struct client *make_client(const struct moving *m,

@@ -93,7 +93,7 @@ static void count_leak(const struct client *client, enum leak_kind kind)
 	buf_init(&key, 0);
 	const struct pool *pool = client->request.ask.pool;
 	const struct user *user = client->user ? client->user : pool->user;
-	const char *name = vars_get(&client->vars, VAR_APPLICATION_NAME);
+	const char *name = vars_get(&client->params.vars, VAR_APPLICATION_NAME);
 	size_t len = name ? strlen(name) : 0;
 	if (len > APPLICATION_NAME_MAX)
 		for (len = APPLICATION_NAME_MAX;

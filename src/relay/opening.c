@@ -85,9 +85,9 @@ static void build(struct opening *o, const struct client *client,
 	buf_init(&o->untracked, 0);
 	buf_init(&o->bytes, 0);
 	buf_room(&o->bytes, ROOM);
-	vars_share(&o->filled, &client->vars);
+	vars_share(&o->filled, &client->params.vars);
 	if (reported) {
-		vars_put_status(&client->vars, reported, untracked, &o->bytes);
+		vars_put_status(&client->params.vars, reported, untracked, &o->bytes);
 		/* if its server has another value, that is reported later */
 		vars_fill(&o->filled, reported);
 	}
@@ -96,7 +96,7 @@ static void build(struct opening *o, const struct client *client,
 
 static void send_to(struct client *client, const struct opening *o)
 {
-	vars_share(&client->vars, &o->filled);
+	vars_share(&client->params.vars, &o->filled);
 	conn_send_copy(&client->conn, &o->bytes);
 }
 
@@ -159,15 +159,15 @@ static void keep(
 static void send_common(struct client *client, const struct welcome *welcome)
 {
 	struct opening *o =
-	    place_of(client->conn.site->openings, &client->vars, &welcome->vars);
+	    place_of(client->conn.site->openings, &client->params.vars, &welcome->vars);
 	const struct cancel_key *key = &client->cancel_key;
 
-	if (is_made_from(o, &client->vars, welcome, key->len)) {
+	if (is_made_from(o, &client->params.vars, welcome, key->len)) {
 		memcpy(o->bytes.bytes + o->key_at, cancel_key_bytes(key), key->len);
 	} else {
 		opening_done(o);
 		build(o, client, &welcome->vars, &welcome->untracked);
-		keep(o, &client->vars, welcome);
+		keep(o, &client->params.vars, welcome);
 	}
 	send_to(client, o);
 	if (!o->is_kept)

@@ -33,12 +33,12 @@ static void note_owner(struct server *server, struct client *client, size_t i)
 		if (broker_learn(server, i) < 0)
 			server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 	} else if (vars_is_same(&server->vars, &server->own, i)) {
-		client->own &= ~(bit & ~client->requested);
+		client->params.own &= ~(bit & ~client->params.requested);
 	} else if (server->link.params.may_have_set || !is_administrators(client, i)) {
-		client->own |= bit;
-		client->doubtful = server->link.params.may_have_set
-				       ? client->doubtful & ~bit
-				       : client->doubtful | bit;
+		client->params.own |= bit;
+		client->params.doubtful = server->link.params.may_have_set
+					      ? client->params.doubtful & ~bit
+					      : client->params.doubtful | bit;
 	} else {
 		server_role_follow(server, &server->vars);
 	}
@@ -52,10 +52,10 @@ static void review_doubts(struct client *client)
 
 	for (size_t i = 0; welcome && i < EFFECTS_PARAMETERS; i++) {
 		uint64_t bit = UINT64_C(1) << i;
-		if ((client->doubtful & bit) &&
-		    vars_is_same(&client->vars, &welcome->vars, i)) {
-			client->doubtful &= ~bit;
-			client->own &= ~(bit & ~client->requested);
+		if ((client->params.doubtful & bit) &&
+		    vars_is_same(&client->params.vars, &welcome->vars, i)) {
+			client->params.doubtful &= ~bit;
+			client->params.own &= ~(bit & ~client->params.requested);
 		}
 	}
 }
@@ -78,16 +78,16 @@ static bool has_reported_differences(const struct server *server, struct client 
 	size_t count = vars_schema_count(client->conn.site->vars);
 	bool has_any = false;
 
-	if (vars_is_equal(&client->vars, &server->vars))
+	if (vars_is_equal(&client->params.vars, &server->vars))
 		return false;
 	for (size_t i = 0; i < count; i++) {
 		const char *value = vars_get(&server->vars, i);
 		if (!value || client_is_own(client, i) ||
-		    vars_is_same(&client->vars, &server->vars, i))
+		    vars_is_same(&client->params.vars, &server->vars, i))
 			continue;
 		has_any = true;
-		vars_copy(&client->vars, &server->vars, i);
-		if (vars_may_be_told(&client->vars, &server->vars, i))
+		vars_copy(&client->params.vars, &server->vars, i);
+		if (vars_may_be_told(&client->params.vars, &server->vars, i))
 			put_status(client, i, value);
 	}
 	return has_any;
@@ -98,19 +98,20 @@ static bool has_reported_differences(const struct server *server, struct client 
  * compared one by one for each transaction. */
 static bool has_fitted(const struct server *server, const struct client *client)
 {
-	return server->fitted.client_id == vars_id(&client->vars) &&
+	return server->fitted.client_id == vars_id(&client->params.vars) &&
 	       server->fitted.server_id == vars_id(&server->vars) &&
 	       server->fitted.own_id == vars_id(&server->own) &&
-	       server->fitted.client_own == client->own &&
-	       (!client->asked || !(client->requested & ~server->confirmed));
+	       server->fitted.client_own == client->params.own &&
+	       (!client->params.asked ||
+		   !(client->params.requested & ~server->confirmed));
 }
 
 static void note_fit(struct server *server, const struct client *client)
 {
-	server->fitted.client_id = vars_id(&client->vars);
+	server->fitted.client_id = vars_id(&client->params.vars);
 	server->fitted.server_id = vars_id(&server->vars);
 	server->fitted.own_id = vars_id(&server->own);
-	server->fitted.client_own = client->own;
+	server->fitted.client_own = client->params.own;
 }
 
 static void send_sets(struct server *server, struct buf *sql)
@@ -133,7 +134,7 @@ static void put_encoding(const char *encoding, struct buf *sql)
 static void send_converted(struct server *server, const struct client *client,
     const char *encoding, const struct buf *set)
 {
-	const char *clients = vars_get(&client->vars, VAR_CLIENT_ENCODING);
+	const char *clients = vars_get(&client->params.vars, VAR_CLIENT_ENCODING);
 	bool is_other = clients && strcmp(encoding, clients) != 0;
 	struct buf sql;
 
@@ -161,7 +162,7 @@ static bool is_sending_converted(struct server *server, const struct client *cli
 	buf_init(&sql, 0);
 	for (size_t i = 0; i < count; i++) {
 		const struct vars *from =
-		    client_is_own(client, i) ? &client->vars : &server->own;
+		    client_is_own(client, i) ? &client->params.vars : &server->own;
 		bool is_put = vars_encoding(from, i) != NULL;
 		buf_clear(&sql);
 		if (is_put && from == &server->own)
@@ -188,7 +189,7 @@ bool params_apply(struct server *server, struct client *client)
 		return false;
 	/* also if there is nothing to set: with the next change of the administrator it
 	 * would be too late */
-	if (client->doubtful)
+	if (client->params.doubtful)
 		review_doubts(client);
 	if (has_fitted(server, client))
 		return false;
@@ -196,23 +197,24 @@ bool params_apply(struct server *server, struct client *client)
 	server->link.params.brought_back = 0;
 	for (size_t i = 0; i < vars_schema_count(schema); i++) {
 		if (vars_encoding(
-			client_is_own(client, i) ? &client->vars : &server->own, i))
+			client_is_own(client, i) ? &client->params.vars : &server->own,
+			i))
 			continue;
 		uint64_t bit = i < EFFECTS_PARAMETERS ? UINT64_C(1) << i : 0;
-		bool is_put_now =
-		    client_is_own(client, i)
-			? vars_is_put_set(&client->vars, &server->vars, i, "", &sql)
-			: server_puts_back(
-			      server, i, &sql, &server->link.params.brought_back);
+		bool is_put_now = client_is_own(client, i)
+				      ? vars_is_put_set(&client->params.vars,
+					    &server->vars, i, "", &sql)
+				      : server_puts_back(server, i, &sql,
+					    &server->link.params.brought_back);
 		/* The client has changed a value that it asked for to the server's own
 		 * one.  That is set as well: a server on which it was not would tell
 		 * that the client has reset it (params_ask). */
-		if (!is_put_now && client->asked &&
-		    (client->requested & ~server->confirmed & bit) &&
-		    !vars_is_same(&client->vars, client->asked, i) &&
-		    vars_is_same(&client->vars, &server->vars, i) &&
-		    vars_is_same(&client->vars, &server->own, i)) {
-			vars_put_set_raw(&client->vars, i, &sql);
+		if (!is_put_now && client->params.asked &&
+		    (client->params.requested & ~server->confirmed & bit) &&
+		    !vars_is_same(&client->params.vars, client->params.asked, i) &&
+		    vars_is_same(&client->params.vars, &server->vars, i) &&
+		    vars_is_same(&client->params.vars, &server->own, i)) {
+			vars_put_set_raw(&client->params.vars, i, &sql);
 			server->confirmed |= bit;
 			is_put_now = true;
 		}
@@ -245,14 +247,14 @@ bool params_apply_again(struct server *server, struct client *client)
 
 	server->link.params.wants_apply = false;
 	server->link.params.apply_local = 0;
-	if (!vars_is_different(&client->vars, &server->vars))
+	if (!vars_is_different(&client->params.vars, &server->vars))
 		return false;
 	buf_init(&sql, 0);
 	for (size_t i = 0; i < count && !failed; i++) {
 		bool is_local = i < EFFECTS_PARAMETERS && local >> i & 1;
 		buf_clear(&sql);
 		if (client_is_own(client, i) &&
-		    vars_is_put_set(&client->vars, &server->vars, i,
+		    vars_is_put_set(&client->params.vars, &server->vars, i,
 			is_local ? "LOCAL " : "", &sql)) {
 			conn_log(&server->conn, LEVEL_DEBUG | KIND_SERVERS,
 			    "varcache_apply: %s", buf_text(&sql));
@@ -274,7 +276,7 @@ static void log_canonical(const struct client *client, const struct vars *server
 {
 	size_t count = vars_schema_count(client->conn.site->vars);
 	for (size_t i = 0; i < count; i++) {
-		const char *before = vars_get(&client->vars, i);
+		const char *before = vars_get(&client->params.vars, i);
 		const char *now = vars_get(server, i);
 		if (before && now && strcmp(before, now) != 0)
 			conn_log(&client->conn, LEVEL_DEBUG | KIND_SERVERS,
@@ -292,9 +294,9 @@ static void tell_lost_values(const struct server *server, struct client *client)
 
 	for (size_t i = 0; i < count; i++) {
 		const char *value = vars_get(&server->vars, i);
-		if (value && vars_encoding(&client->vars, i) &&
-		    vars_may_be_told(&client->vars, &server->vars, i) &&
-		    !vars_is_same(&client->vars, &server->vars, i))
+		if (value && vars_encoding(&client->params.vars, i) &&
+		    vars_may_be_told(&client->params.vars, &server->vars, i) &&
+		    !vars_is_same(&client->params.vars, &server->vars, i))
 			put_status(client, i, value);
 	}
 }
@@ -315,7 +317,7 @@ int params_applied(struct server *server, struct client *client)
 	(void)has_reported_differences(server, client);
 	if (server->link.params.has_lost_value)
 		tell_lost_values(server, client);
-	vars_take(&client->vars, &server->vars);
+	vars_take(&client->params.vars, &server->vars);
 	return 0;
 }
 
@@ -351,11 +353,11 @@ void params_failed(struct server *server, const struct message *m)
  * login. */
 static void keep_asked(struct client *client)
 {
-	if (client->asked)
+	if (client->params.asked)
 		return;
-	client->asked = mem_zero(sizeof(*client->asked));
-	vars_init(client->asked, client->conn.site->vars);
-	vars_take(client->asked, &client->vars);
+	client->params.asked = mem_zero(sizeof(*client->params.asked));
+	vars_init(client->params.asked, client->conn.site->vars);
+	vars_take(client->params.asked, &client->params.vars);
 }
 
 int params_report(struct server *server, struct client *client, const struct message *m)
@@ -374,7 +376,7 @@ int params_report(struct server *server, struct client *client, const struct mes
 		if (i < EFFECTS_PARAMETERS)
 			server->link.params.reported |= UINT64_C(1) << i;
 	}
-	if (server_note_parameter(server, m, &client->vars, NULL) < 0)
+	if (server_note_parameter(server, m, &client->params.vars, NULL) < 0)
 		return -1;
 	if (i >= 0)
 		note_owner(server, client, (size_t)i);
@@ -387,18 +389,18 @@ int params_report(struct server *server, struct client *client, const struct mes
  * server. */
 static void bring_back(struct server *server, struct client *client, size_t i)
 {
-	const char *value = vars_get(client->asked, i);
-	const char *current = vars_get(&client->vars, i);
+	const char *value = vars_get(client->params.asked, i);
+	const char *current = vars_get(&client->params.vars, i);
 
-	if (!(client->requested >> i & 1)) {
-		client->own &= ~(UINT64_C(1) << i);
+	if (!(client->params.requested >> i & 1)) {
+		client->params.own &= ~(UINT64_C(1) << i);
 		return;
 	}
 	if (!value || (current && strcmp(value, current) == 0))
 		return;
 	server->link.params.wants_apply = true;
-	vars_copy(&client->vars, client->asked, i);
-	client->own |= UINT64_C(1) << i;
+	vars_copy(&client->params.vars, client->params.asked, i);
+	client->params.own |= UINT64_C(1) << i;
 	put_status(client, i, value);
 }
 
@@ -407,10 +409,10 @@ static bool may_be_reset(
     const struct server *server, const struct client *client, size_t i)
 {
 	if (!((server->link.params.settling.unsettled &
-		  (client->requested | client->own)) >>
+		  (client->params.requested | client->params.own)) >>
 		    i &
 		1) ||
-	    vars_is_same(&server->vars, client->asked, i))
+	    vars_is_same(&server->vars, client->params.asked, i))
 		return false;
 	return vars_is_same(&server->vars, &server->own, i) ||
 	       ((server->pinned | server->link.params.reset.session) >> i & 1);
@@ -433,7 +435,8 @@ bool params_ask(struct server *server, struct client *client)
 	if (!server->link.params.settling.unsettled || server->status != 'I')
 		return false;
 	buf_init(&sql, 0);
-	for (size_t i = 0; client->asked && i < count && i < EFFECTS_PARAMETERS; i++) {
+	for (size_t i = 0; client->params.asked && i < count && i < EFFECTS_PARAMETERS;
+	     i++) {
 		if (!may_be_reset(server, client, i))
 			continue;
 		buf_put_text(&sql, server->link.params.settling.sources
@@ -569,7 +572,7 @@ static int send_put_back(
 
 	/* whether a function has reset it is the server's to say */
 	buf_init(&sql, 0);
-	if (vars_is_put_set(client->asked, &server->own, i, word, &sql)) {
+	if (vars_is_put_set(client->params.asked, &server->own, i, word, &sql)) {
 		if (!word) {
 			buf_put_text(&sql, " FROM pg_catalog.pg_settings WHERE "
 					   "source<>'session' AND "
@@ -589,7 +592,7 @@ int params_put_back(
 	const struct reset_effects bound = server->link.params.put_back.bound;
 	size_t count = vars_schema_count(client->conn.site->vars);
 	uint64_t resets =
-	    (bound.session | bound.local | bound.hidden) & client->requested;
+	    (bound.session | bound.local | bound.hidden) & client->params.requested;
 	int failed = 0;
 
 	if (m->have < 6 || m->bytes[5])
@@ -705,7 +708,7 @@ void params_settle(struct server *server, struct client *client)
 	/* what was noted of texts may belong to a message after this ReadyForQuery */
 	if (server->pipeline.syncs > 0)
 		return;
-	if (was_reset && server->status == 'T' && client->asked &&
+	if (was_reset && server->status == 'T' && client->params.asked &&
 	    !server->seat.is_replication)
 		bring_all_back(server, client);
 	server->link.params.may_have_set = false;

@@ -158,7 +158,7 @@ static void put_line(struct client *client, const struct server *server,
 	const struct slow *slow = client->slow;
 	bool is_xact = span == &slow->xact;
 	const char *trace = trace_of(span, server);
-	const char *name = vars_get(&client->vars, VAR_APPLICATION_NAME);
+	const char *name = vars_get(&client->params.vars, VAR_APPLICATION_NAME);
 	char address[SOCK_PORT_TEXT] = "";
 	struct log_field fields[] = {
 	    log_field_ms("duration_ms", t->whole_us),

@@ -51,7 +51,7 @@ struct client *client_new(struct site *site, const struct conn_ops *ops)
 {
 	struct client *client = slab_get(site->client_slab);
 	conn_init(&client->conn, site, &client_kind, ops);
-	vars_init(&client->vars, site->vars);
+	vars_init(&client->params.vars, site->vars);
 	list_push_back(&site->login_clients, &client->site_node);
 	crew_count_client(site, 1);
 	return client;
@@ -97,13 +97,13 @@ void client_leave(struct client *client)
 	client->is_counted = false;
 	client->user = NULL;
 	client->database = NULL;
-	vars_done(&client->vars);
+	vars_done(&client->params.vars);
 	mem_free(client->options);
 	client->options = NULL;
-	if (client->asked)
-		vars_done(client->asked);
-	mem_free(client->asked);
-	client->asked = NULL;
+	if (client->params.asked)
+		vars_done(client->params.asked);
+	mem_free(client->params.asked);
+	client->params.asked = NULL;
 	prepared_names_clear(&client->names);
 	list_walk_leave(&site->client_walk, list_of(client), &client->site_node);
 	list_walk_leave(&site->idle_walk, list_of(client), &client->site_node);

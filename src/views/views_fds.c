@@ -50,7 +50,7 @@ static void fill_client(struct fd_row *row, const struct client *client)
 	row->task = "client";
 	row->user = client->user ? client->user->name : NULL;
 	row->database = client->database ? client->database->name : NULL;
-	row->vars = &client->vars;
+	row->vars = &client->params.vars;
 	row->pool = client->request.ask.pool;
 	row->link = server ? server->conn.stream.fd : 0;
 	if (key->len)

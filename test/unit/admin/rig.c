@@ -366,7 +366,8 @@ static struct client *log_in(struct rig *rig, int fd, bool is_admin)
 	user_may_enter(client->user, true);
 	client->is_counted = true;
 	client->is_admin = is_admin;
-	assert_int_equal(vars_set(&client->vars, VAR_APPLICATION_NAME, "test"), 0);
+	assert_int_equal(
+	    vars_set(&client->params.vars, VAR_APPLICATION_NAME, "test"), 0);
 	client_settle(client);
 	cancel_give_key(client, false);
 	pool_join(catalog_pool(db, client->user), &client->request.ask);

@@ -181,8 +181,9 @@ static void options_are_read(void **state)
 	    'Z');
 	struct client *client =
 	    container_of(list_last(&stage->site.clients), struct client, site_node);
-	assert_string_equal(vars_get(&client->vars, VAR_APPLICATION_NAME), "a b");
-	assert_string_equal(vars_get(&client->vars, VAR_TIMEZONE), "UTC");
+	assert_string_equal(
+	    vars_get(&client->params.vars, VAR_APPLICATION_NAME), "a b");
+	assert_string_equal(vars_get(&client->params.vars, VAR_TIMEZONE), "UTC");
 	assert_ends_with(START(stage, "options", "-c work_mem=1GB"),
 	    "E:FATAL:unsupported startup parameter in options: work_mem");
 	static const char *const bad[] = {
@@ -325,7 +326,7 @@ static void host_is_added_to_the_name(void **state)
 	struct client *client =
 	    container_of(list_last(&stage->site.clients), struct client, site_node);
 	assert_memory_equal(
-	    vars_get(&client->vars, VAR_APPLICATION_NAME), "app - unix(", 11);
+	    vars_get(&client->params.vars, VAR_APPLICATION_NAME), "app - unix(", 11);
 	stage_free(&stage);
 }
 
