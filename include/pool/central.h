@@ -41,6 +41,7 @@ enum { CENTRAL_PATIENCE_US = 50000 };
 /* What the objects have in common. */
 struct central_name {
 	enum { CENTRAL_LIMIT, CENTRAL_POOL, CENTRAL_HOST } type;
+	enum room_kind kind; /* of a limit */
 	unsigned refs;
 	unsigned holders; /* workers that have it, which are among the references */
 	char *key; /* owned; NULL: there is one worker, and nobody looks for it */
@@ -59,7 +60,6 @@ struct central_line {
 /* A user, a database or the process. */
 struct central_limit {
 	struct central_name name;
-	enum room_kind kind;
 	/* changed under the lock: of all workers, also what is on its way */
 	atomic_int servers, clients;
 	/* protected by the lock */

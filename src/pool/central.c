@@ -160,6 +160,7 @@ static struct central_name *hold(struct central_view *view, int type, int kind,
 	} else {
 		name = is_shared ? mem_zero_lines(size) : mem_zero(size);
 		name->type = type;
+		name->kind = (enum room_kind)kind;
 		name->key = key;
 		name->key_len = len;
 		if (is_shared)
@@ -218,13 +219,10 @@ struct central_limit *central_limit_hold(
 	unsigned count = view->central->worker_count;
 	size_t size = sizeof(struct central_limit) +
 		      (count > 1 ? count : 0) * sizeof(struct central_line);
-	struct central_limit *limit =
-	    container_of(hold(view, CENTRAL_LIMIT, (int)kind,
-			     kind == ROOM_PROCESS ? "" : name, "", size),
-		struct central_limit, name);
 
-	limit->kind = kind;
-	return limit;
+	return container_of(hold(view, CENTRAL_LIMIT, (int)kind,
+				kind == ROOM_PROCESS ? "" : name, "", size),
+	    struct central_limit, name);
 }
 
 struct central_pool *central_pool_hold(struct central_view *view, const char *database,

@@ -9,10 +9,13 @@
 #include "pool/seats.h"
 
 /* How much longer than the first client of a server's own worker another one must have
- * waited to get that server; and how long a client waits for a server of its own worker
- * before it gets one that rests at another.  Servers would otherwise change workers
- * with every transaction. */
-enum { PREFERENCE_US = 2000 };
+ * waited to get that server.  Servers would otherwise change workers with every
+ * transaction. */
+enum { PREFERENCE_US = 5000 };
+
+/* How long a client waits for a server of its own worker before it gets one that rests
+ * at another, whose clients may be about to use it again. */
+enum { OWN_US = 2000 };
 
 /* How long a worker has to answer before a new connection is opened instead. */
 enum { ANSWER_US = 20000 };
@@ -103,8 +106,7 @@ static const struct ask *first_of(const struct central_place *place, uint64_t no
 static bool is_due(
     const struct central_part *part, const struct ask *ask, uint64_t now_us)
 {
-	return !central_read(&part->connected) ||
-	       now_us >= ask->queued_us + PREFERENCE_US;
+	return !central_read(&part->connected) || now_us >= ask->queued_us + OWN_US;
 }
 
 /* Returns the first client of other workers that is due, or NULL. */
@@ -220,7 +222,7 @@ static bool has_help(
 {
 	const struct central_part *part = &pool->part;
 	const struct central_place *own = &part->whole->places[part->worker];
-	uint64_t due_us = first->queued_us + PREFERENCE_US;
+	uint64_t due_us = first->queued_us + OWN_US;
 
 	if (arriving_at(own, now_us) >= (int)part->seekers.count) {
 		*wake_us =
@@ -228,8 +230,7 @@ static bool has_help(
 		return true;
 	}
 	/* one that comes to rest later is looked for then */
-	*wake_us =
-	    time_earlier(*wake_us, now_us < due_us ? due_us : now_us + PREFERENCE_US);
+	*wake_us = time_earlier(*wake_us, now_us < due_us ? due_us : now_us + OWN_US);
 	int worker = find_resting(pool);
 	if (worker < 0) {
 		pool->asked_us = 0;

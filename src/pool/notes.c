@@ -17,9 +17,9 @@ static struct seat *spared(
 
 	if (!room_is_short(&c->view, limit, &place_us))
 		return NULL;
-	if (limit->kind == ROOM_PROCESS)
+	if (limit->name.kind == ROOM_PROCESS)
 		return room_evictable_of_process(c, place_us, now_us, &ignored);
-	if (limit->kind == ROOM_USER) {
+	if (limit->name.kind == ROOM_USER) {
 		const struct user *user = catalog_find_user(c, name);
 		return user ? room_free_of_user(user) : NULL;
 	}

@@ -114,8 +114,8 @@ static const struct central_part *first_of(const struct central_limit *limit)
 {
 	struct heap_node *first = heap_first(&limit->starving);
 
-	return first ? container_of(
-			   first - limit->kind, const struct central_part, rooms[0])
+	return first ? container_of(first - limit->name.kind, const struct central_part,
+			   rooms[0])
 		     : NULL;
 }
 

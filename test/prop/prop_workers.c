@@ -40,7 +40,7 @@ enum {
 	KICKS = 64,
 	SECOND = 1000000,
 	/* A server goes to another worker whose client has waited longer by so much. */
-	PREFERENCE_US = 2000,
+	PREFERENCE_US = 5000,
 	/* Longer than any wait for an answer, and than room is left to others, several
 	 * times. */
 	CALM_US = 1000000,
