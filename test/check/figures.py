@@ -6,15 +6,15 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (90462, 76000),
+    "lines of src and include": (90472, 76000),
     "files of src/daemon": (26, 26),
     "static functions of three lines or less with one caller": (96, 60),
-    "static functions with one caller": (1067, 1000),
-    "predicates that act": (29, 0),
+    "static functions with one caller": (1061, 1000),
+    "predicates that act": (27, 0),
     "members of struct pool": (59, 40),
-    "members of struct link": (40, 25),
-    "members of struct client": (41, 32),
-    "words that are going": (36, 0),
+    "members of struct link": (24, 25),
+    "members of struct client": (30, 32),
+    "words that are going": (34, 0),
 }
 
 STRUCTS = {"pool": "include/pool/pool.h", "link": "include/session/server.h",
