@@ -30,10 +30,9 @@ static inline bool exchange_has_waiting(const struct pool *pool)
 /* The pool begins and ends to be one of its workers' parts. */
 void exchange_join(struct pool *pool);
 void exchange_part(struct pool *pool);
-/* Clients that wait here get servers, or do not because the pool is paused. */
-void exchange_open(struct pool *pool, bool is_open);
-/* Somebody begins (1) or ceases (-1) to wait for the parameters. */
-void exchange_want_welcome(struct pool *pool);
+/* Others see whether clients wait for the parameters, and whether the pool is paused,
+ * so that its clients get no server. */
+void exchange_note(struct pool *pool);
 
 /* A seat is free, or is about to be used: returns the worker whose client gets it, -1:
  * it stays here.  `first` is the first client that waits here, or NULL.  Takes the

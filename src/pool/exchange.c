@@ -62,23 +62,17 @@ void exchange_part(struct pool *pool)
 	central_unlock(view);
 }
 
-void exchange_open(struct pool *pool, bool is_open)
-{
-	if (pool->part.is_closed != is_open)
-		return;
-	exchange_lock(pool);
-	pool->part.is_closed = !is_open;
-	exchange_unlock(pool);
-}
-
-void exchange_want_welcome(struct pool *pool)
+void exchange_note(struct pool *pool)
 {
 	bool wants_welcome = !list_is_empty(&pool->newcomers);
+	bool is_closed = pool_is_paused(pool);
 
-	if (pool->part.wants_welcome == wants_welcome)
+	if (pool->part.wants_welcome == wants_welcome &&
+	    pool->part.is_closed == is_closed)
 		return;
 	exchange_lock(pool);
 	pool->part.wants_welcome = wants_welcome;
+	pool->part.is_closed = is_closed;
 	exchange_unlock(pool);
 }
 

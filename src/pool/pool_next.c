@@ -645,7 +645,7 @@ struct verdict pool_next(struct pool *pool, uint64_t now_us)
 		room_want(pool, 0);
 		return v;
 	}
-	exchange_open(pool, !pool_is_paused(pool));
+	exchange_note(pool);
 	if (!pool_is_paused(pool))
 		return next_while_running(pool, now_us);
 	room_want(pool, 0);

@@ -57,7 +57,7 @@ bool queue_add(struct ask *ask, enum ask_kind kind, int limit, uint64_t now_us)
 	list_push_back(list_of_kind(pool, kind), &ask->kind_node);
 	count(pool, kind, 1);
 	exchange_unlock(pool);
-	exchange_want_welcome(pool);
+	exchange_note(pool);
 	room_note(pool);
 	return true;
 }
@@ -74,7 +74,7 @@ void queue_remove(struct ask *ask)
 	list_remove(&pool->waiting, &ask->node);
 	list_push_back(&pool->clients, &ask->node);
 	ask->state = ASK_RESTING;
-	exchange_want_welcome(pool);
+	exchange_note(pool);
 	room_note(pool);
 	bool is_wanted = room_is_wanted(pool);
 	if (is_wanted && !list_is_empty(&pool->waiting)) {
