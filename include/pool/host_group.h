@@ -95,6 +95,9 @@ void host_group_restore(struct host_group *g, struct host_watch *w, uint32_t tim
 bool host_group_has_lag_limit(const struct host_group *g);
 /* Whether the host can be used now. */
 bool host_group_serves(const struct host_verdict *v);
+/* Whether what runs at the host is lost as soon as another one serves: nobody knows
+ * whether it ever answers, or its writes are not at the primary in force. */
+bool host_group_is_hopeless(const struct host_verdict *v);
 /* "not tried", "up", "refuses", "hangs", "down" or "unfit", and why. */
 const char *host_group_state_shown(const struct host_verdict *v);
 const char *host_group_reason_shown(const struct host_verdict *v);

@@ -131,7 +131,7 @@ void hosts_forgive(struct seat *seat);
 /* A host that the entry has no more hangs: what is left of it counts as hosts_is_lost.
  */
 void hosts_lose(struct database *db, const char *name, int port);
-/* Whether the seat's host hangs, and another one serves. */
+/* Whether the seat's host hangs or is an older primary, and another one serves. */
 bool hosts_is_lost(const struct seat *seat);
 
 /* ---- the choice ---- */

@@ -137,7 +137,7 @@ struct pool {
 	bool has_logged_in;  /* some login to a server has succeeded */
 	bool lacks_host;     /* after the last failure no host is up */
 	bool avoids_hosts;   /* some share has been avoided */
-	bool has_lost_hosts; /* there may be servers at hosts that hang */
+	bool has_lost_hosts; /* there may be servers for hosts_is_lost */
 	/* the next connection begins with protocol 3.0 instead of 3.2 */
 	bool speaks_3_0;
 	/* clients and servers are being closed; the pool is freed when empty */

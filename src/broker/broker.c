@@ -151,8 +151,8 @@ static void broker_close_fast(struct pool *pool)
 			    seat_server(seat), error_text(ERROR_DATABASE_CHANGED));
 }
 
-/* Closes servers at hosts that hang, also those that clients use, because another host
- * serves. */
+/* Closes servers at hosts that hang or are older primaries, also those that clients
+ * use, because another host serves. */
 static void broker_close_lost(struct pool *pool)
 {
 	struct seat *seat, *next;
@@ -161,8 +161,10 @@ static void broker_close_lost(struct pool *pool)
 	for (int state = SEAT_NONE + 1; state < SEAT_STATE_COUNT; state++)
 		list_for_safe (seat, next, &pool->seats[state], node)
 			if (hosts_is_lost(seat))
-				server_retire(
-				    seat_server(seat), error_text(ERROR_HOST_HANGS));
+				server_retire(seat_server(seat),
+				    error_text(seat->share->host->verdict.is_outdated
+						   ? ERROR_HOST_OUTDATED
+						   : ERROR_HOST_HANGS));
 }
 
 /* Wakes the first waiting cancel request, as there may be room for its connection now.

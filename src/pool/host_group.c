@@ -12,6 +12,8 @@
  * primary must not be used because it was the first to answer. */
 enum { SETTLE_US = 1000000 };
 
+static const char older_timeline[] = "older timeline than that of the primary in force";
+
 void host_group_init(struct host_group *g)
 {
 	memset(g, 0, sizeof(*g));
@@ -229,6 +231,11 @@ bool host_group_serves(const struct host_verdict *v)
 	return v->is_fit && (v->value.state == HOST_UP || v->may_be_tried);
 }
 
+bool host_group_is_hopeless(const struct host_verdict *v)
+{
+	return v->value.state == HOST_HANGS || v->is_outdated;
+}
+
 static bool is_standby_serving(const struct host_group *g, const struct host_watch *but)
 {
 	for (size_t i = 0; i < g->count; i++) {
@@ -251,7 +258,7 @@ static const char *why_not_primary(
 	if (r->is_read_only && g->rules.target == TARGET_READ_WRITE)
 		return "it is read-only";
 	if (is_old(g, w))
-		return "older timeline than that of the primary in force";
+		return older_timeline;
 	if (!g->is_settled)
 		return "other hosts have not been tried yet";
 	if (w == g->primary)
@@ -307,6 +314,7 @@ static struct host_verdict judge(
 
 	v.value = *value;
 	v.is_fit = !why;
+	v.is_outdated = why == older_timeline && value->state == HOST_UP;
 	v.is_primary = m->watch == g->primary;
 	v.is_in_force = is_for_writers(g) && v.is_primary && !why;
 	v.highest_timeline = v.is_primary ? g->timeline : 0;

@@ -457,7 +457,7 @@ bool hosts_is_lost(const struct seat *seat)
 	const struct host *host = seat->share ? seat->share->host : NULL;
 
 	return host && (hosts_are_judged(seat->pool->database) || !host->is_listed) &&
-	       host->verdict.value.state == HOST_HANGS &&
+	       host_group_is_hopeless(&host->verdict) &&
 	       hosts_has_other(seat->pool, host);
 }
 

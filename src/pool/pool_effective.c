@@ -4,6 +4,7 @@
  */
 #include "pool/pool_effective.h"
 
+#include "pool/host_group.h"
 #include "pool/hosts_role.h"
 
 /* Short enough not to be noticed, and long enough to cost little. */
@@ -71,8 +72,8 @@ bool pool_is_paused(const struct pool *pool)
 	       (pool->database->catalog->suspended && !pool->database->is_admin);
 }
 
-/* Servers at hosts that hang: nobody knows whether they will ever answer. */
-static size_t count_hanging(const struct pool *pool)
+/* Servers that are closed as soon as another host serves. */
+static size_t count_hopeless(const struct pool *pool)
 {
 	const struct seat *seat;
 	size_t count = 0;
@@ -81,14 +82,14 @@ static size_t count_hanging(const struct pool *pool)
 		return 0;
 	list_for (seat, &pool->seats[SEAT_ACTIVE], node)
 		count +=
-		    seat->share && seat->share->host->verdict.value.state == HOST_HANGS;
+		    seat->share && host_group_is_hopeless(&seat->share->host->verdict);
 	return count;
 }
 
 size_t pool_count_in_use(const struct pool *pool)
 {
 	return pool->seats[SEAT_ACTIVE].count + pool->seats[SEAT_TESTED].count +
-	       pool->seats[SEAT_BEING_CANCELED].count - count_hanging(pool);
+	       pool->seats[SEAT_BEING_CANCELED].count - count_hopeless(pool);
 }
 
 size_t pool_connected_count(const struct pool *pool)

@@ -601,6 +601,44 @@ def test_takeover_amid_a_failover(make, pair, restart):
         writers.go_on("rows go on", 100)
 
 
+PERIOD = 5
+
+
+@pytest.mark.parametrize("command", [None, "RECONNECT db", "SWITCHOVER db"], ids=["none", "reconnect", "switchover"])
+def test_a_promotion_beside_the_primary(make, pair, command):
+    """The old primary runs on, where writers wait for a commit and fill the pool: all go on at the new one,
+    no row that was acknowledged is missing there, and commands wait for none of the old servers."""
+    old, new = pair.primary, pair.standby
+    pooler = make({"db": "read-write"}, role_check_period=PERIOD, switchover_timeout=60)
+    old.do("alter system set synchronous_commit = on",
+           "alter system set synchronous_standby_names = 'standby'", "select pg_reload_conf()")
+    waiting.wait_for(lambda: old.value("select sync_state from pg_stat_replication") == "sync", "it is in force",
+                     DEADLINE)
+    with pooler.connect(database="db") as holder, Writers(pooler, "db") as writers:
+        holder.query("begin")
+        writers.go_on("rows come")
+        settled(pooler, "db", pair)
+        console = pooler.console()
+        if command:
+            console.send(wire.query(command))
+        new.do("select pg_promote(true, 60)")
+        began, last = time.monotonic(), writers.next
+        waiting.wait_for(lambda: int(new.value("select count(*) from moved where n > %d" % last)) > 5,
+                         "rows come from the new primary", DEADLINE)
+        assert time.monotonic() - began < PERIOD + 1
+        error = holder.recv_until("E")[-1]
+        assert error.field("C") == "08006" and "older primary" in error.text(), error
+        if command:
+            end = console.recv_until("CE")[-1]
+            assert end.kind == "C", end
+        writers.go_on("rows go on", 100)
+    rows = {int(row[0]) for row in rows_of(new, "select n from moved")}
+    assert not set(writers.acknowledged) - rows
+    told = [error for error in writers.errors if not isinstance(error, (wire.Closed, OSError))]
+    assert all("older primary" in error.text() for error in told), told
+    assert "older timeline" in show(pooler, "db")[old.port]["reason"]
+
+
 def test_users_with_other_rights(make_pooler, pair):
     """Hosts of several databases: one that refuses the user of one is used by the users of others."""
     lines = ["local replication all trust", "host all app_refused 127.0.0.1/32 reject"] + postgres.hba_lines()

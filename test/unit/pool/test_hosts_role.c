@@ -14,6 +14,7 @@
 /* clang-format on */
 
 #include "base/buf.h"
+#include "pool/pool_effective.h"
 #include "town.h"
 
 /* Clients ask at the same time; expects which hosts they get. */
@@ -248,6 +249,52 @@ static void what_is_lost_at_an_old_primary_delays_nobody(void **state)
 	}
 }
 
+/* A host is promoted beside the primary, where clients fill the pool: others go on at
+ * the new one at once.  While that one is down, nobody is disturbed. */
+static void an_older_primary_takes_no_room(void **state)
+{
+	struct ask a, b;
+	struct town t;
+
+	(void)state;
+	town_init(&t, "target_session_attrs=read-write pool_size=1", "");
+	t.standbys = "bc";
+	t.timelines[0] = 1;
+	town_ask(&t, t.pool, &a);
+	town_ask(&t, t.pool, &b);
+	assert_non_null(a.seat);
+	assert_null(b.seat);
+	t.standbys = "c";
+	town_look(&t);
+	town_serve(&t, t.pool);
+	/* two primaries, of which nobody knows which is older */
+	assert_null(b.seat);
+	assert_false(hosts_is_lost(a.seat));
+	t.timelines[1] = 2;
+	t.pool->has_lost_hosts = false;
+	town_look(&t);
+	assert_true(t.pool->has_lost_hosts);
+	assert_true(hosts_is_lost(a.seat));
+	assert_int_equal(pool_count_in_use(t.pool), 0);
+	t.dead = "b";
+	town_look(&t);
+	town_look(&t); /* that its connection was lost alone says nothing */
+	assert_false(hosts_is_lost(a.seat));
+	t.dead = "";
+	town_look(&t);
+	assert_true(hosts_is_lost(a.seat));
+	struct seat *seat = a.seat;
+	pool_orphan(seat, t.w.now);
+	pool_part(&a);
+	town_close(&t, seat);
+	town_serve(&t, t.pool);
+	assert_non_null(b.seat);
+	assert_string_equal(b.seat->share->host->name, "b");
+	assert_false(hosts_is_lost(b.seat));
+	town_give(&t, &b);
+	town_done(&t);
+}
+
 /* An error of a server that does not report its role: the monitor is asked, once a
  * second at most. */
 static void an_error_casts_doubt(void **state)
@@ -397,6 +444,7 @@ int main(void)
 	    cmocka_unit_test(an_old_word_does_not_count),
 	    cmocka_unit_test(a_reported_role_counts_at_once),
 	    cmocka_unit_test(what_is_lost_at_an_old_primary_delays_nobody),
+	    cmocka_unit_test(an_older_primary_takes_no_room),
 	    cmocka_unit_test(an_error_casts_doubt),
 	    cmocka_unit_test(read_only_users_concern_themselves),
 	    cmocka_unit_test(a_standby_that_comes_back_is_preferred),

@@ -52,6 +52,7 @@ static struct host_report report_of(const struct town *t, const char *host)
 	    .role = strstr(t->standbys, host) ? HOST_STANDBY : HOST_PRIMARY,
 	    .is_read_only = strstr(t->read_only, host) != NULL,
 	    .is_kept_posted = !t->is_silent,
+	    .timeline = t->timelines[host[0] - 'a'],
 	};
 }
 

@@ -17,6 +17,7 @@ struct town {
 	const char *dead; /* connections to these hosts fail */
 	/* hosts with this role; when both are empty no host reports a role */
 	const char *standbys, *read_only;
+	uint32_t timelines[3];
 	const char
 	    *read_only_for_users; /* at these hosts users of pools may only read */
 	bool is_silent;           /* servers do not report their role */
