@@ -85,8 +85,8 @@ void view_state(struct rows *rows)
 	put_state_number(rows, "uptime_seconds",
 	    (loop_now(rows->site->loop) - loop_counts(rows->site->loop)->started_us) /
 		1000000);
-	put_state(rows, "config_last_reload_successful",
-	    yes_no(!rows->site->has_refused_reload));
+	put_state_number(
+	    rows, "config_last_reload_successful", !rows->site->has_refused_reload);
 	put_state_number(rows, "config_loaded_at", (uint64_t)rows->site->loaded_s);
 	put_state_number(rows, "server_protocol_errors", turns.protocol_errors);
 	put_state_number(rows, "log_lines_lost", log_lost_count(rows->site->log));
