@@ -277,9 +277,10 @@ def is_all_read(port):
 
 @pytest.mark.parametrize("kind", HALF)
 def test_half_logins_of_every_kind_cost_little(lean, pg, pair, kind):
-    """Long startup packets and passwords are read, but for a few clients at a time: the others get an error."""
+    """Long startup packets and passwords are read, but for a few clients of each worker at a time: the others get
+    an error."""
     method, begin, most = HALF[kind]
-    pooler = lean({"db": pg.conn()}, auth_type=method, max_client_conn=2000, client_login_timeout=600,
+    pooler = lean({"db": pg.conn()}, workers=1, auth_type=method, max_client_conn=2000, client_login_timeout=600,
                   client_tls_sslmode="prefer", client_tls_cert_file=pair.cert_file, client_tls_key_file=pair.key_file)
     if pooler.is_for_threads():
         pytest.skip("memory cannot be measured with ThreadSanitizer")

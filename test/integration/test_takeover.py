@@ -800,7 +800,7 @@ def pass_socket(conn, say):
 
 def know_older(conn):
     """Answers as an older version does: it knows only the first format that there was."""
-    for newer in (5, 4, 3):
+    for newer in (6, 5, 4, 3):
         conn.sendall(wire.error("ERROR", "55000", "takeover format %d is not known here, only 2: the two processes are "
                                                   "of different versions" % newer) + wire.ready())
         assert conn.recv(4096) == wire.query("TAKEOVER %d" % (newer - 1))
