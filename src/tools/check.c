@@ -322,6 +322,8 @@ unsigned check_loaded(
 		problem(&c, "pidfile", "must be set for --daemon");
 	check_rights(&c);
 	check_listening(&c);
+	if (!c.problems)
+		fprintf(out, "%s: no problems\n", options->file);
 	return c.problems;
 }
 
@@ -333,7 +335,5 @@ unsigned check_config(FILE *out, const struct options *options)
 	loaded_config_init(&loaded);
 	problems = check_loaded(out, options, &loaded);
 	loaded_config_done(&loaded);
-	if (!problems)
-		fprintf(out, "%s: no problems\n", options->file);
 	return problems;
 }
