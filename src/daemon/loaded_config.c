@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "auth/ldap_options.h"
@@ -75,10 +76,14 @@ static int load_ini(
 	if (c->config)
 		return 0;
 	found(c, DIAGNOSTIC_ERROR, "", err.text);
-	/* whoever reloads has all of them to mend */
+	/* Whoever reloads has all of them to mend.  A pipe cannot be read again. */
 	struct further further = {.c = c};
 	struct config *ignored = NULL;
-	if (old)
+	bool may_read = old != NULL;
+	struct stat st;
+	for (const struct config_file *f = old ? old->files : NULL; f; f = f->next)
+		may_read = may_read && stat(f->path, &st) == 0 && S_ISREG(st.st_mode);
+	if (may_read && stat(path, &st) == 0 && S_ISREG(st.st_mode))
 		config_check(path, take_further, NULL, &further, &ignored);
 	config_unref(&ignored);
 	return -1;

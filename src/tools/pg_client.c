@@ -330,6 +330,7 @@ static void take_apart(struct pg_client *r)
 			return;
 		if (r->request.ask.pool)
 			pool_part(&r->request.ask);
+		broker_floor_stop(site);
 		catalog_free(&site->catalog);
 		session_done(site);
 		peers_done(site);
