@@ -255,7 +255,6 @@ def hello_part(client):
 
 # What is sent, and how much may be kept of each. Most of it is OpenSSL's with TLS.
 HALF = {
-    "nothing": (None, lambda client: None, 8),
     "startup packet": (None, startup_part(3000), 16),
     "long startup packet": (None, startup_part(60000), 44),
     "password": ("plain", password_part(3000), 16),
