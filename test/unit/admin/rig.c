@@ -155,6 +155,7 @@ void rig_free(struct rig **r)
 	rig_turn(rig, 1);
 	assert_true(site_client_count(site) == 0);
 	waits_free(&site->waits);
+	broker_floor_stop(site);
 	catalog_free(&site->catalog);
 	session_done(site);
 	login_floor_done(site);
