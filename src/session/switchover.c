@@ -283,8 +283,9 @@ static void find_successor(
 		const struct host *host = db->hosts.list[i];
 		/* A host that served before may become the successor again if it was
 		 * down, or had another role, while the database was paused */
-		bool is_up = host->verdict.value.state == HOST_UP;
-		if ((has_answered(s, host) || !is_up) && !hosts_is_successor(db, host))
+		enum host_state state = host->verdict.value.state;
+		bool is_lost = state != HOST_UP && state != HOST_NOT_TRIED;
+		if ((has_answered(s, host) || is_lost) && !hosts_is_successor(db, host))
 			remove_old(s, host);
 		bool is_candidate = *s->to ? host == named : !is_old(s, host);
 		if (!is_candidate || !has_answered(s, host) ||
@@ -304,10 +305,11 @@ static void hold(struct switchover *s, struct database *db)
 	const struct hosts *hosts = &db->hosts;
 	for (size_t i = 0; i < hosts->count; i++) {
 		const struct host *host = hosts->list[i];
-		bool is_known = host->report.role != HOST_ROLE_UNKNOWN;
-		/* connections that are still logging in serve nobody yet */
+		/* the monitor's word counts, as for the successor; before its first one
+		 * any connection does that is not still logging in */
+		bool is_judged = host->verdict.value.report.role != HOST_ROLE_UNKNOWN;
 		bool serves = host->connections > host->logins;
-		if (is_known ? hosts_is_successor(db, host) : serves)
+		if (is_judged ? hosts_is_successor(db, host) : serves)
 			add_old(s, host);
 	}
 	db->is_switching = db->paused = true;

@@ -91,6 +91,41 @@ class Slow(Host):
         super().script(session)
 
 
+class Unwatched(Host):
+    """It lets the monitor in once its gate is open."""
+
+    def __init__(self, *args, **more):
+        self.gate = threading.Event()
+        super().__init__(*args, **more)
+
+    def script(self, session):
+        more = self.report() if self.kind >= 14 else []
+        session.recv_startup()
+        if session.is_monitors():
+            self.gate.wait(DEADLINE)
+        session.send(fakeserver.welcome(parameters=fakeserver.PARAMETERS + more))
+        session.serve([("pg_is_in_recovery", self.answer)])
+
+
+@pytest.mark.parametrize("kind", [14, 13])
+def test_the_serving_host_has_no_verdict_yet(make_pooler, fake, kind):
+    """The command comes before the monitor's first answer: the host that serves is not the next
+    one."""
+    hosts = [Unwatched(fake, 3, kind=kind), Host(fake, 4, kind=kind, standby=True)]
+    pooler = make(make_pooler, hosts, "load_balance_hosts=disable", role_check_period=0.1)
+    with pooler.connect() as client:
+        ask(client)
+        console = begin(pooler)
+        await_notice(console)
+        hosts[0].gate.set()
+        waiting.wait_for(lambda: role_rows(pooler)[0] == ("primary", "up"), "it is judged", DEADLINE)
+        assert not console.has_data(0.3)
+        swap(hosts)
+        assert await_end(console) == "SWITCHOVER"
+        ask(client)
+    assert (hosts[0].queries(), hosts[1].queries()) == (1, 1)
+
+
 def test_host_that_is_being_looked_at_for_the_first_time(make_pooler, fake):
     """It has served nobody yet, so it is no host of before."""
     hosts = [Host(fake, 3), Slow(fake, 4)]
