@@ -10,10 +10,10 @@
  * has set log, mem, loop, net, dns, catalog, vars and version.  -1 and err: there is no
  * descriptor or no thread for the helper threads; everything else has been made. */
 int session_init(struct site *site, struct err *err);
-/* Derives the salts of users who do not exist from the private key in this file, so
- * that they are the same after the next start, like those of SCRAM secrets.  A file
- * that cannot be read changes nothing. */
-void session_keep_salts(struct site *site, const char *key_file);
+/* Derives the salts of users who do not exist from the private key, so that they are
+ * the same after the next start, like those of SCRAM secrets.  Without a key, processes
+ * behind one address take what all of them know, but outside this machine nobody. */
+void session_keep_salts(struct site *site, const struct settings *settings);
 /* Settings or limits have changed: sets every client's deadline anew. */
 void session_review(struct site *site);
 /* Frees everything.  Call it when no client and no server is left. */

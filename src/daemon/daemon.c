@@ -205,9 +205,8 @@ static int start(struct daemon *d, struct err *err)
 		rc = site_build(
 		    &d->site, &first.config->settings, d->crew, workers, err);
 	}
-	if (rc == 0 && first.config->settings.client_tls_key_file)
-		session_keep_salts(
-		    &d->site, first.config->settings.client_tls_key_file);
+	if (rc == 0)
+		session_keep_salts(&d->site, &first.config->settings);
 	if (rc == 0)
 		rc = team_start(d, &first.config->settings, err);
 	/* pools must not open servers that the old process has and will hand over */

@@ -41,14 +41,18 @@ int session_init(struct site *site, struct err *err)
 	return helpers_init(site, err);
 }
 
-void session_keep_salts(struct site *site, const char *key_file)
+void session_keep_salts(struct site *site, const struct settings *settings)
 {
 	static const char purpose[] = "salts of users who do not exist";
 	struct digest *sha256;
 	struct err ignored;
 	size_t len;
-	char *key = text_read_file(key_file, &len, &ignored);
+	const char *file = settings->client_tls_key_file;
+	char *key;
 
+	if (!*file && (settings->so_reuseport || settings->peer_id))
+		file = "/proc/sys/kernel/random/boot_id";
+	key = text_read_file(file, &len, &ignored);
 	if (!key)
 		return;
 	sha256 = digest_new("SHA256");

@@ -176,6 +176,14 @@ def test_mock_salt_is_steady(guarded):
         assert first["r"].startswith("abcdef") and len(first["r"]) == 6 + 24
 
 
+@pytest.mark.parametrize("shared", ["so_reuseport", "peer_id"])
+def test_processes_behind_one_address_have_the_same_salts(guarded, shared):
+    """Otherwise whoever connects twice learns whose salt is stored, and so who exists."""
+    one, two = (guarded("scram-sha-256", **{shared: 1}) for _ in range(2))
+    for name in ("ghost", "other ghost", "p"):
+        assert scram_first(one, name)["s"] == scram_first(two, name)["s"]
+
+
 def test_unknown_names_have_rounds_like_users(make_pooler, pg):
     """Otherwise a user with other rounds than most would be known by them."""
     pooler = make_pooler({"db": pg.conn(user="trust_user")}, settings={"auth_type": "scram-sha-256"}, userlist={
