@@ -838,7 +838,7 @@ async def asyncpg_is_told(pg, port, database):
     client = await asyncpg.connect(host="127.0.0.1", port=port, user="trust_user",
                                    database=database)
     query = asyncio.ensure_future(client.fetch("select pg_sleep(20)"))
-    sleeping = "query like '%pg_sleep(20)%' and state = 'active' and pid <> pg_backend_pid()"
+    sleeping = "query like '%pg_sleep(20)%' and wait_event = 'PgSleep'"
     while not pg.backends(sleeping):
         await asyncio.sleep(0.01)
     pg.do("select pg_terminate_backend(pid, 5000) from pg_stat_activity where " + sleeping)
