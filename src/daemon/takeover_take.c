@@ -116,10 +116,6 @@ static void give_back(struct taking *t)
  * in what has not been read yet.  taking_due finds out which. */
 static void hang_up(struct taking *t)
 {
-	if (!t->is_first) {
-		give_back(t);
-		return;
-	}
 	t->is_cut = true;
 	deadline_set(t->d->site.loop, &t->due, loop_now(t->d->site.loop));
 }
