@@ -32,14 +32,24 @@ VIEWS = ("HELP CONFIG DATABASES POOLS CLIENTS SERVERS USERS VERSION PEERS PEER_P
          "HOSTS PREPARED_STATEMENTS STATE_LEAKS LATENCY BLOCKERS CERTIFICATES WORKERS").split()
 
 
+def is_file_of(variable):
+    """Is the file of the test among those that this variable of the environment names?"""
+    file = os.path.basename(os.environ.get("PYTEST_CURRENT_TEST", "").partition("::")[0])
+    return file.removesuffix(".py") in os.environ.get(variable, "").split()
+
+
 def settings_of_run():
     """Returns {name: value} of $POOLER_SETTINGS, for example "io_engine=epoll; workers=2": the
     settings in which two runs of the tests differ. Files that $POOLER_TWO_WORKERS names have two
-    workers. The settings of a test take precedence."""
+    workers, and those of $POOLER_AUTO_ENGINE the engine that is used by default. The settings of a
+    test take precedence."""
     text = os.environ.get("POOLER_SETTINGS", "")
-    file = os.path.basename(os.environ.get("PYTEST_CURRENT_TEST", "").partition("::")[0])
-    if file.removesuffix(".py") in os.environ.get("POOLER_TWO_WORKERS", "").split():
+    if is_file_of("POOLER_TWO_WORKERS"):
         text = "workers=2;" + text
+    if is_file_of("POOLER_AUTO_ENGINE"):
+        text = "io_engine=auto;" + text
+    elif os.environ.get("POOLER_IO_ENGINE"):
+        text += ";io_engine=" + os.environ["POOLER_IO_ENGINE"]
     lines = text.replace(";", "\n").splitlines()
     pairs = [line.partition("=") for line in lines if line.strip()]
     return {name.strip(): value.strip() for name, _, value in pairs}
@@ -84,8 +94,6 @@ class Pooler:
         self.databases = dict(databases or {})
         self.settings = dict(DEFAULTS, listen_port=self.port, unix_socket_dir=self.dir,
                              auth_file=self.path("userlist.txt"), **settings_of_run())
-        if os.environ.get("POOLER_IO_ENGINE"):
-            self.settings["io_engine"] = os.environ["POOLER_IO_ENGINE"]
         self.settings.update(settings or {})
         self.users = dict(users or {})
         self.peers = dict(peers or {})
