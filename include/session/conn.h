@@ -59,10 +59,10 @@ struct conn;
 struct conn_ops {
 	const char *name;
 	enum step (*message)(struct conn *conn, const struct message *m);
-	/* Only a part of a message has arrived: the function dooms the connection,
-	 * because in this phase nobody waits for the rest.  NULL: the part is kept
-	 * until more comes. */
-	void (*partial)(struct conn *conn);
+	/* Only a part of a message of this type has arrived: the function dooms the
+	 * connection, because in this phase nobody waits for the rest.  NULL: the part
+	 * is kept until more comes. */
+	void (*partial)(struct conn *conn, uint8_t type);
 	/* More of a message that was taken while incomplete.  NULL if the owner never
 	 * takes incomplete messages (STEP_MORE). */
 	enum step (*part)(

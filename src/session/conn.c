@@ -261,7 +261,7 @@ static void conn_stop_at(
 	if (cut == CUT_BAD)
 		conn->ops->malformed(conn, p, len < 8 ? len : 8);
 	else if (conn->ops->partial)
-		conn->ops->partial(conn);
+		conn->ops->partial(conn, *p);
 	else
 		conn_hold(conn, block, p, len);
 }

@@ -489,12 +489,14 @@ static void rest_expired(struct conn *conn)
 }
 
 /* An idle server has sent a part of a message.  It closes, because its rest would mix
- * with the next client's answers. */
-static void rest_partial(struct conn *conn)
+ * with the next client's answers.  What it may say at any time, such as that it ends,
+ * is no fault. */
+static void rest_partial(struct conn *conn, uint8_t type)
 {
 	conn_log(conn, LEVEL_WARNING | KIND_PROTOCOL,
 	    "got a part of a packet from server when not linked");
-	server_protocol_error(conn_server(conn), rest_reason(conn_server(conn)));
+	(memchr("AENS", type, 4) ? server_retire : server_protocol_error)(
+	    conn_server(conn), rest_reason(conn_server(conn)));
 }
 
 static const struct conn_ops rest_ops = {

@@ -16,6 +16,7 @@ import fakeserver
 import postgres
 import waiting
 import wire
+from test_wire_faults import protocol_errors
 
 ADMIN = {"admin_user": "admin secret 91c"}
 
@@ -675,6 +676,29 @@ def test_part_of_a_message_of_an_idle_server(make_pooler, fake, part, where):
     server.sessions[0].ended.wait(10)
     assert client.query("select 2").value == "fake"
     assert len(server.logged_in()) == 2
+    assert protocol_errors(pooler) == 1
+
+
+@pytest.mark.parametrize("cut", [1, 4, 5, 20])
+def test_part_of_the_last_word_of_an_idle_server(make_pooler, fake, cut):
+    """PostgreSQL may end a server at any time, which is no fault of the protocol."""
+    pooler_rests = threading.Event()
+
+    def script(session):
+        session.recv_startup()
+        session.send(fakeserver.welcome())
+        if session.number == 0:
+            pooler_rests.wait(10)
+            session.send(wire.error("FATAL", "57P01", "terminating connection")[:cut])
+        session.serve()
+
+    server = fake(script)
+    pooler = make_pooler({"db": server.conn(pool_size=1)}, settings={"pool_mode": "transaction"})
+    client = pooler.connect()
+    pooler_rests.set()
+    server.sessions[0].ended.wait(10)
+    assert client.query("select 1").value == "fake"
+    assert protocol_errors(pooler) == 0
 
 
 def test_a_server_that_ends_behind_its_greeting(make_pooler, fake):
