@@ -177,6 +177,7 @@ class Oracle:
         for database in self.databases:
             with self.pg.client(database=database) as owner:
                 self.end_others(owner)
+                owner.query(oracle_sequences.NO_COMMON)
                 for client in CLIENTS:
                     owner.query("alter table t%d drop column if exists more" % client)
                     owner.query("truncate t%d" % client)
@@ -264,6 +265,7 @@ class Oracle:
             again = self.fails(sequence, found.place)
         self.recent = []
         if not again:
+            self.start_afresh()
             return Found(found, joined(whole), False)
         found, size = again, max(len(sequence["ops"]) // 2, 1)
         while time.monotonic() < until:

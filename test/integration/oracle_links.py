@@ -229,7 +229,8 @@ def run_directly(links, todo, deadline):
         else:
             cancel_directly(link, burst, deadline)
         burst.wanted = list(link.said)
-        if link.is_closed:
+        # A statement that has lost its type fails for ever there; the pooler prepares it again.
+        if link.is_closed or any(b"Mcache lookup failed for type" in said for said in link.said):
             raise Invalid(link.said[-2:])
 
 

@@ -209,6 +209,7 @@ USES_OF_OWN = (("select * from T order by id", ""), ("select id, v from T where 
                ("update T set v = $1 where id = $2 returning *", "ti"), ("select more from T limit 1", ""))
 RESTORE = ("alter table T drop column if exists more; alter table T alter column v type text; "
            "alter table T alter column id type int")
+NO_COMMON = "drop table if exists common, other.common; drop type if exists mood, old_mood cascade"
 COMMON = ("drop table if exists common; drop table if exists other.common; "
           "drop type if exists mood, old_mood; create type mood as enum ('a', 'b'); "
           "create table common (id int, m mood)")
