@@ -32,6 +32,9 @@ bool hosts_has_other(const struct pool *pool, const struct host *host);
 uint64_t host_due_us(const struct pool *pool, const struct host *host);
 /* When the first of the hosts that do not serve may be tried again. */
 uint64_t hosts_due_us(const struct pool *pool);
+/* Since when another host serves: 0; when time alone brings one that does;
+ * UINT64_MAX: an event has to. */
+uint64_t hosts_other_due_us(const struct pool *pool, const struct host *host);
 /* Whether some host serves or may be tried again. */
 bool hosts_has_candidate(const struct pool *pool, uint64_t now_us);
 

@@ -13,6 +13,9 @@ bool queue_add(struct ask *ask, enum ask_kind kind, int limit, uint64_t now_us);
 void queue_remove(struct ask *ask);
 /* Like queue_remove, because the ask is served: its wait is counted. */
 void queue_serve(struct ask *ask, uint64_t now_us);
+/* A client has left, or a server is being tested that serves one: a pool that waits for
+ * room may need none any more, or only that of min_pool_size. */
+void queue_review_room(struct pool *pool);
 
 /* Returns an idle seat that may be lent, or NULL. */
 struct seat *queue_idle_seat(const struct pool *pool);

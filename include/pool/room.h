@@ -40,7 +40,8 @@ void room_want(struct pool *pool, unsigned wanted);
 unsigned room_limited(const struct pool *pool);
 /* Whether the pool is in one of the queues. */
 bool room_is_wanted(const struct pool *pool);
-/* The pool's first waiting client has changed, which changes its place in the queue. */
+bool room_wants_several(const struct pool *pool);
+/* A waiting client has left, which may change the pool's place in the queues. */
 void room_reorder(struct pool *pool);
 /* There may be room, or a resting seat to evict: tells the first pools in the queues of
  * this pool's user, its database, and the process. */

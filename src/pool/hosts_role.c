@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/time_us.h"
 #include "pool/host_group.h"
 #include "pool/pool.h"
 #include "pool/scopes.h"
@@ -221,6 +222,20 @@ uint64_t hosts_due_us(const struct pool *pool)
 		uint64_t at_us = host_due_us(pool, hosts->list[i]);
 		first_us = at_us < first_us ? at_us : first_us;
 	}
+	return first_us;
+}
+
+uint64_t hosts_other_due_us(const struct pool *pool, const struct host *host)
+{
+	const struct hosts *hosts = &pool->database->hosts;
+	uint64_t first_us = UINT64_MAX;
+
+	if (hosts_has_other(pool, host))
+		return 0;
+	for (size_t i = 0; i < hosts->count; i++)
+		if (hosts->list[i] != host && !hosts->list[i]->is_down)
+			first_us =
+			    time_earlier(first_us, host_due_us(pool, hosts->list[i]));
 	return first_us;
 }
 

@@ -345,6 +345,7 @@ static struct verdict release(struct seat *seat, uint64_t now_us)
 	seat->was_checked = false;
 	seat->needs_reset = false;
 	seat_move(seat, SEAT_TESTED, now_us);
+	queue_review_room(pool);
 	return (struct verdict){
 	    .kind = VERDICT_RESET, .seat = seat, .wake_us = UINT64_MAX};
 }
@@ -623,12 +624,12 @@ bool pool_may_dial_cancel(const struct pool *pool)
 void pool_dialing_cancel(struct pool *pool, struct seat *seat, uint64_t now_us)
 {
 	note_time(pool, now_us);
-	if (seat->pool != pool) {
+	if (seat->pool != pool)
 		seat_enter(pool, seat, SEAT_ACTIVE_CANCEL, now_us);
-		return;
-	}
-	seat_move(seat, SEAT_ACTIVE_CANCEL, now_us);
-	/* clients that waited for its login need another connection */
+	else
+		seat_move(seat, SEAT_ACTIVE_CANCEL, now_us);
+	/* clients that waited for its login need another connection; and a pool that
+	 * has become full waits for no room under other limits */
 	pool_kick(pool);
 }
 

@@ -481,9 +481,10 @@ static void doubt_slow_hosts(struct pool *pool, uint64_t now_us, uint64_t *wake_
 	if (pool->database->hosts.count < 2)
 		return;
 	list_for (seat, &pool->seats[SEAT_LOGIN], node) {
-		if (seat->is_slow || !hosts_has_other(pool, seat->share->host))
+		if (seat->is_slow)
 			continue;
-		uint64_t due_us = seat->born_us + LOGIN_PATIENCE_US;
+		uint64_t due_us = time_later(seat->born_us + LOGIN_PATIENCE_US,
+		    hosts_other_due_us(pool, seat->share->host));
 		if (now_us >= due_us)
 			hosts_note_slow(seat);
 		else

@@ -76,17 +76,23 @@ void queue_remove(struct ask *ask)
 	ask->state = ASK_RESTING;
 	exchange_note(pool);
 	room_note(pool);
-	bool is_wanted = room_is_wanted(pool);
-	if (is_wanted && !list_is_empty(&pool->waiting)) {
+	if (room_is_wanted(pool)) {
+		/* the set of limits was chosen for the client that leaves */
+		if (room_wants_several(pool))
+			pool_kick(pool);
+		queue_review_room(pool);
 		room_reorder(pool);
-	} else if (is_wanted) {
-		room_want(pool, 0);
-		/* the pool may still be below min_pool_size */
-		pool_kick(pool);
 	}
 	/* when nobody waits for a seat, resting ones may be closed for other pools */
 	if (list_is_empty(&pool->part.seekers))
 		room_offer(pool);
+}
+
+void queue_review_room(struct pool *pool)
+{
+	if (room_is_wanted(pool) &&
+	    pool->part.seekers.count <= pool->seats[SEAT_TESTED].count)
+		pool_kick(pool);
 }
 
 void queue_serve(struct ask *ask, uint64_t now_us)

@@ -157,31 +157,36 @@ void room_offer(const struct pool *pool)
 	offer(exchange_view(pool), pool->part.whole);
 }
 
-/* True: the node has left, or is no longer the first. */
-static bool move(
-    struct heap *heap, struct heap_node *node, bool is_wanted, uint64_t key)
+static void put(struct heap *heap, struct heap_node *node, bool is_wanted, uint64_t key)
 {
-	bool was_wanted = heap_has(node), was_first = heap_first(heap) == node;
+	bool was_wanted = heap_has(node);
 
 	if (was_wanted && (!is_wanted || node->key != key))
 		heap_remove(heap, node);
 	if (is_wanted && !heap_has(node))
 		heap_put(heap, node, key);
-	return (was_wanted && !is_wanted) || (was_first && heap_first(heap) != node);
 }
 
+/* Whoever becomes the first looks whether there is room; and who was the first looks
+ * from time to time from now on, like all who are behind somebody. */
 static void want(struct pool *pool, enum room_kind kind, bool is_wanted)
 {
 	struct central_view *view = exchange_view(pool);
 	struct central_limit *limit = limit_at(pool, kind);
 	struct heap_node *node = &pool->part.rooms[kind];
+	const struct central_part *before = first_of(limit), *after;
+	bool leaves = heap_has(node) && !is_wanted;
 
 	atomic_fetch_add(
 	    &view->central->starving, (int)is_wanted - (int)heap_has(node));
 	if (is_wanted)
 		limit->most = limit_of(pool, kind);
-	if (move(&limit->starving, node, is_wanted, room_place(pool, kind)))
-		tell_first(view, limit);
+	put(&limit->starving, node, is_wanted, room_place(pool, kind));
+	after = first_of(limit);
+	if (after && (leaves || after != before))
+		exchange_tell(view, after);
+	if (before && after != before && heap_has(&before->rooms[kind]))
+		exchange_tell(view, before);
 }
 
 void room_want(struct pool *pool, unsigned wanted)
@@ -212,9 +217,14 @@ bool room_is_wanted(const struct pool *pool)
 	return pool->part.wanted != 0;
 }
 
+bool room_wants_several(const struct pool *pool)
+{
+	return pool->part.wanted & (pool->part.wanted - 1);
+}
+
 void room_reorder(struct pool *pool)
 {
-	room_want(pool, pool->part.wanted);
+	room_want(pool, list_is_empty(&pool->waiting) ? 0 : pool->part.wanted);
 }
 
 void room_forget(struct pool *pool)
@@ -363,9 +373,14 @@ void room_note(struct pool *pool)
 	struct heap_node *node = &pool->spare_node;
 	bool is_wanted = has_seat_to_give(pool);
 
-	if (is_wanted || heap_has(node))
-		(void)move(spare, node, is_wanted,
-		    (uint64_t)(SPARE_KEY_BASE - spare_count(pool)));
+	if (!is_wanted && !heap_has(node))
+		return;
+	uint64_t key = (uint64_t)(SPARE_KEY_BASE - spare_count(pool));
+	bool has_more = is_wanted && heap_has(node) && key < node->key;
+	put(spare, node, is_wanted, key);
+	/* one that min_pool_size has kept may be closed for others now */
+	if (has_more)
+		room_offer(pool);
 }
 
 void room_note_all(struct catalog *c)

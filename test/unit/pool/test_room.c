@@ -281,6 +281,31 @@ static void two_limits_at_once(void **state)
 	end(&r);
 }
 
+/* When a pool's next client needs a connection of its own, the pool may come before
+ * others.  It looks for room at once, and who was the first does so from then on. */
+static void who_comes_first_changes(void **state)
+{
+	struct room_world r;
+	int limit;
+
+	(void)state;
+	begin(&r, "max_server_connections=2\n");
+	take(&r, r.a, 0, 0);
+	take(&r, r.b, 1, 1);
+	assert_non_null(want(&r, r.a, 2, &limit));
+	world_join(r.a, &r.asks[3]);
+	pool_ask(&r.asks[3], ASK_REPLICATION, ++r.w.now);
+	world_next(&r.w, r.a, VERDICT_NONE);
+	r.w.now++;
+	assert_non_null(want(&r, r.c, 4, &limit));
+	world_was_kicked(&r.w, NULL);
+	world_give(&r.w, &r.seats[0], VERDICT_GRANT);
+	assert_true(r.a->is_kicked && r.c->is_kicked);
+	assert_int_equal(
+	    world_next(&r.w, r.c, VERDICT_NONE).wake_us, r.w.now + SECOND / 5);
+	end(&r);
+}
+
 /* A limit lowered at run time closes idle servers at once, others when idle. */
 static void a_lower_limit_counts_at_once(void **state)
 {
@@ -336,6 +361,7 @@ int main(void)
 	    cmocka_unit_test(the_only_one_is_left_for_a_moment),
 	    cmocka_unit_test(nobody_starves),
 	    cmocka_unit_test(two_limits_at_once),
+	    cmocka_unit_test(who_comes_first_changes),
 	    cmocka_unit_test(a_lower_limit_counts_at_once),
 	    cmocka_unit_test(cancels_do_not_count),
 	};
