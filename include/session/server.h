@@ -230,8 +230,9 @@ void server_test(struct server *server, const char *sql, const char *reason_fail
 bool server_is_between_messages(const struct server *server);
 /* Are these bytes whole asynchronous messages, or none at all? */
 bool server_may_send_any_time(const uint8_t *bytes, size_t len);
-/* Otherwise: logs the type of the message that nobody asked for. */
-void server_log_unasked(const struct server *server);
+/* Otherwise: logs the type of the message that nobody asked for, and counts it unless
+ * it may come unasked: PostgreSQL says in one why it ends. */
+void server_note_unasked(const struct server *server);
 /* Is its login complete? */
 bool server_is_logged_in(const struct server *server);
 /* Is this an incomplete CommandComplete?  Its handler then returns STEP_MORE, so that

@@ -334,8 +334,8 @@ static bool broker_is_clean(struct server *server)
 {
 	if (server_is_between_messages(server))
 		return true;
-	server_log_unasked(server);
-	server_protocol_error(server, "idle server got dirty");
+	server_note_unasked(server);
+	server_retire(server, "idle server got dirty");
 	return false;
 }
 

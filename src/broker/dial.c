@@ -168,8 +168,7 @@ static enum step logged_in(struct server *server, uint8_t status)
 	if (!server_is_between_messages(server)) {
 		/* the login has not failed: what follows it, such as the FATAL of
 		 * pg_terminate_backend, ends this connection only */
-		server_log_unasked(server);
-		site->protocol_errors++;
+		server_note_unasked(server);
 		conn_doom(&server->conn, "idle server got dirty");
 		pool_lose_unused(&server->seat, conn_now(&server->conn));
 		return STEP_CLOSE;

@@ -441,6 +441,21 @@ static const char *rest_reason(const struct server *server)
 					       : "SV_IDLE server got dirty";
 }
 
+/* What PostgreSQL may send at any time, such as that it ends, is no fault. */
+static bool may_come_unasked(uint8_t type)
+{
+	return memchr("AENS", type, 4) != NULL;
+}
+
+static void log_unlinked(const struct server *server, uint8_t type)
+{
+	char letter[MESSAGE_LETTER], name[MESSAGE_NAME];
+
+	conn_log(&server->conn, LEVEL_WARNING | KIND_PROTOCOL,
+	    "got packet '%s' from server when not linked%s",
+	    message_letter(type, letter), message_back_name(type, name));
+}
+
 static enum step rest_message(struct conn *conn, const struct message *m)
 {
 	struct server *server = conn_server(conn);
@@ -451,12 +466,8 @@ static enum step rest_message(struct conn *conn, const struct message *m)
 	bool is_harmless =
 	    m->type == 'A' || (m->type == 'S' && server_role_is_named(m));
 
-	if (!server->is_unheard || !is_harmless) {
-		char letter[MESSAGE_LETTER], name[MESSAGE_NAME];
-		conn_log(conn, LEVEL_WARNING | KIND_PROTOCOL,
-		    "got packet '%s' from server when not linked%s",
-		    message_letter(m->type, letter), message_back_name(m->type, name));
-	}
+	if (!server->is_unheard || !is_harmless)
+		log_unlinked(server, m->type);
 	server->is_unheard = true;
 	if (m->type == 'A')
 		return STEP_NEXT;
@@ -489,13 +500,12 @@ static void rest_expired(struct conn *conn)
 }
 
 /* An idle server has sent a part of a message.  It closes, because its rest would mix
- * with the next client's answers.  What it may say at any time, such as that it ends,
- * is no fault. */
+ * with the next client's answers. */
 static void rest_partial(struct conn *conn, uint8_t type)
 {
 	conn_log(conn, LEVEL_WARNING | KIND_PROTOCOL,
 	    "got a part of a packet from server when not linked");
-	(memchr("AENS", type, 4) ? server_retire : server_protocol_error)(
+	(may_come_unasked(type) ? server_retire : server_protocol_error)(
 	    conn_server(conn), rest_reason(conn_server(conn)));
 }
 
@@ -551,12 +561,17 @@ bool server_is_between_messages(const struct server *server)
 	       server->conn.passing == 0;
 }
 
-void server_log_unasked(const struct server *server)
+void server_note_unasked(const struct server *server)
 {
 	const uint8_t *unasked = first_unasked_of(server);
 
+	if (unasked && may_come_unasked(*unasked)) {
+		log_unlinked(server, *unasked);
+		return;
+	}
 	if (unasked)
 		log_fault(server, "unexpected", *unasked);
+	server->conn.site->protocol_errors++;
 }
 
 /* ---- while a reset or check query runs ---- */

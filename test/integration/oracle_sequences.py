@@ -222,7 +222,7 @@ CHANGES = (
     "drop table if exists common; create table common (id text, m text)",
     "drop type if exists mood cascade; create type mood as enum ('z')",
     "create table other.common as select 1.5 as id, 'x'::text as m", "drop table if exists other.common")
-USES = (("select * from common order by 1", ""), ("select id from common where m = $1", "m"),
+USES = (("select * from common order by 1, 2", ""), ("select id from common where m = $1", "m"),
         ("insert into common values ($1, $2) returning *", "im"), ("select $1::mood", "m"),
         ("select id, m from common where id = $1", "i"))
 TYPE_OF = {"i": 23, "t": 25, "b": 16}

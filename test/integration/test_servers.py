@@ -679,26 +679,36 @@ def test_part_of_a_message_of_an_idle_server(make_pooler, fake, part, where):
     assert protocol_errors(pooler) == 1
 
 
-@pytest.mark.parametrize("cut", [1, 4, 5, 20])
-def test_part_of_the_last_word_of_an_idle_server(make_pooler, fake, cut):
+@pytest.mark.parametrize("cut", [1, 5, 20, None])
+@pytest.mark.parametrize("where", ["behind its greeting", "behind an answer", "at rest"])
+def test_last_word_of_an_idle_server(make_pooler, fake, where, cut):
     """PostgreSQL may end a server at any time, which is no fault of the protocol."""
-    pooler_rests = threading.Event()
+    end = wire.error("FATAL", "57P01", "terminating connection")[:cut]
+
+    def answer(session, sql):
+        return fakeserver.plain_answer(sql) + (end if session.number == 0 and where == "behind an answer" else b"")
 
     def script(session):
+        first = session.number == 0
         session.recv_startup()
-        session.send(fakeserver.welcome())
-        if session.number == 0:
+        session.send(fakeserver.welcome() + (end if first and where == "behind its greeting" else b""))
+        if first and where == "at rest":
             pooler_rests.wait(10)
-            session.send(wire.error("FATAL", "57P01", "terminating connection")[:cut])
-        session.serve()
+            session.send(end)
+        session.serve([("select", answer)])
 
+    pooler_rests = threading.Event()
     server = fake(script)
-    pooler = make_pooler({"db": server.conn(pool_size=1)}, settings={"pool_mode": "transaction"})
+    pooler = make_pooler({"db": server.conn(pool_size=1)}, settings={
+        "pool_mode": "transaction", "server_login_retry": 0.1})
     client = pooler.connect()
     pooler_rests.set()
+    if where == "behind an answer":
+        assert client.query("select 1").value == "fake"
     server.sessions[0].ended.wait(10)
-    assert client.query("select 1").value == "fake"
-    assert protocol_errors(pooler) == 0
+    assert client.query("select 2").value == "fake"
+    assert len(server.logged_in()) == 2
+    assert protocol_errors(pooler) == 0 and "unexpected pkt" not in pooler.log()
 
 
 def test_a_server_that_ends_behind_its_greeting(make_pooler, fake):
@@ -721,7 +731,7 @@ def test_a_server_that_ends_behind_its_greeting(make_pooler, fake):
     ends.set()
     pooler.wait_log("closing because: SV_IDLE server got dirty")
     first.send(wire.query("select 1"))
-    pooler.wait_log(r"unexpected pkt from server: 'E'")
+    pooler.wait_log(r"closing because: idle server got dirty")
     assert second.value("select 1") == "fake"
     assert first.finish().value == "fake"
 
