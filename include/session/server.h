@@ -242,8 +242,9 @@ bool server_wants_tag(const struct message *m);
 bool server_has_tag(const struct message *m, const char *tag);
 /* Does this CommandComplete say that the server has dropped its prepared statements? */
 bool server_has_forgotten(const struct message *m);
-/* Logs that the server has answered the pooler's SET with an error. */
-void server_log_refused_set(struct server *server, const struct error_fields *f);
+/* Logs that the server has answered the pooler's SET with an error.  False: it did so
+ * because it ends, and says nothing about the values. */
+bool server_log_refused_set(struct server *server, const struct error_fields *f);
 /* Closes the server connection, with a reason for the log and for the client if one is
  * linked. */
 void server_retire(struct server *server, const char *reason);

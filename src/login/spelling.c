@@ -206,8 +206,9 @@ static void answer_error(struct server *server, const struct message *m)
 	struct error_fields f;
 
 	codec_read_error(message_body(m), message_body_len(m), &f);
-	server_log_refused_set(server, &f);
-	spelling_refuse(s, f.sqlstate, error_text(ERROR_INVALID_SERVER_PARAMETER));
+	if (server_log_refused_set(server, &f))
+		spelling_refuse(
+		    s, f.sqlstate, error_text(ERROR_INVALID_SERVER_PARAMETER));
 }
 
 static enum step answer_read(struct server *server, const struct message *m)

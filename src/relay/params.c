@@ -343,7 +343,7 @@ void params_failed(struct server *server, const struct message *m)
 		server->link.params.has_lost_value = true;
 		return;
 	}
-	server_log_refused_set(server, &f);
+	(void)server_log_refused_set(server, &f);
 	server->link.params.apply_failed = true;
 }
 

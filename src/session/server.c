@@ -145,14 +145,15 @@ void server_retire(struct server *server, const char *reason)
 		pool_abandon(&server->seat, conn_now(&server->conn));
 }
 
-void server_log_refused_set(struct server *server, const struct error_fields *f)
+bool server_log_refused_set(struct server *server, const struct error_fields *f)
 {
-	/* class 57: the server is being stopped, and another one serves the client */
+	/* another server serves the client */
 	bool is_stopping = strncmp(f->sqlstate, "57P", 3) == 0;
 
 	conn_log(&server->conn,
 	    (unsigned)(is_stopping ? LEVEL_LOG : LEVEL_ERROR) | KIND_SERVERS,
 	    "varcache_apply failed: %s: %s", f->severity, f->message);
+	return !is_stopping;
 }
 
 void server_abandon(struct server *server, const char *reason)

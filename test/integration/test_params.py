@@ -157,6 +157,23 @@ def test_a_server_is_stopped_while_values_are_set(make_pooler, fake):
     assert " ERROR " not in pooler.log()
 
 
+def test_a_server_is_stopped_while_a_value_is_asked_for(make_pooler, fake):
+    """A login with a value whose spelling is unknown asks another server, and is not refused."""
+    def script(session):
+        session.login()
+        if session.number > 0:
+            session.serve()
+        session.recv_until("Q")
+        session.send(wire.error("FATAL", "57P01", "terminating connection due to administrator command"))
+
+    server = fake(script)
+    pooler = make_pooler({"db": server.conn()}, settings=dict(TRANSACTION, server_login_retry=0.1))
+    with pooler.connect(timezone="europe/rome") as client:
+        assert client.value("select 1") == "fake"
+    pooler.wait_log(r" LOG .*varcache_apply failed: FATAL: terminating connection")
+    assert " ERROR " not in pooler.log()
+
+
 def test_value_the_server_refuses(make_pooler, pg):
     """The login is refused, as PostgreSQL does, and the server connection is kept."""
     pooler = make_pooler({"db": pg.conn()}, settings=TRANSACTION)
