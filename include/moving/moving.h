@@ -27,12 +27,13 @@ struct moving_counts {
 	size_t clients; /* how many of the silent ones are clients */
 };
 
-/* Stops what can be moved.  is_first: the listeners too.  In later rounds, resting
- * servers needed by clients that stay are not moved.  To be called repeatedly until
- * nothing is pending, and busy ones have had enough time. */
-void moving_stop(struct site *site, bool is_first, struct moving_counts *counts);
+/* Stops what can be moved.  format: that of the parcels.  is_first: the listeners too.
+ * In later rounds, resting servers needed by clients that stay are not moved.  To be
+ * called repeatedly until nothing is pending, and busy ones have had enough time. */
+void moving_stop(
+    struct site *site, int format, bool is_first, struct moving_counts *counts);
 /* Whether another round could move something.  Stops nothing. */
-bool moving_has_more(struct site *site);
+bool moving_has_more(struct site *site, int format);
 
 /* Is given one parcel and its descriptor (-1: none).  -1: no more parcels are taken. */
 typedef int moving_emit_fn(void *ctx, const struct parcel *parcel, int fd);

@@ -37,7 +37,9 @@ enum {
 	PARCEL_FORMAT_PRIMARY = 5, /* since then: parcel_database.primary */
 	/* since then: parcel_var.encoding, link.settling.unsettled, link.put_back */
 	PARCEL_FORMAT_ENCODINGS = 6,
-	PARCEL_FORMAT = 6,
+	/* since then: parcel_client.block, link.schema.is_unusual */
+	PARCEL_FORMAT_BLOCKS = 7,
+	PARCEL_FORMAT = 7,
 };
 
 enum parcel_kind {
@@ -113,6 +115,8 @@ struct parcel_client {
 	struct parcel_bytes key;
 	bool is_unix_owner, is_canceled, is_skipping, is_dropping, was_notified;
 	bool is_linked;
+	uint8_t block_state, block_modes; /* see struct client */
+	bool block_has_portal;
 	/* not encoded: its sender has counted it for this site already */
 	bool was_carried;
 	/* how long ago; UINT64_MAX: never */

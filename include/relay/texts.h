@@ -34,7 +34,7 @@ bool texts_has_escapes(const struct server *server);
 enum {
 	/* prepare_unnamed is on: each Parse is examined, so that it is counted */
 	TEXTS_ASKED_COUNTED = 8,
-	TEXTS_ASKED_ELSEWHERE = 0xff, /* the text was examined by another process */
+	TEXTS_ASKED_ELSEWHERE = 0xff, /* the text was not examined here */
 };
 
 /* What the settings in force need to know of the text of a tracked unnamed Parse, as

@@ -78,6 +78,9 @@ int unnamed_parse_untracked(
 /* Before a Bind or Describe while !unnamed_is_on_server: ends a statement that may be
  * another client's.  1: as unnamed_bring. */
 int unnamed_bring_untracked(struct server *server);
+/* A client without a server and without a statement has sent this whole Parse, whose
+ * text has no effects to be noted.  -1: no memory. */
+int unnamed_parsed_at_rest(struct client *client, const uint8_t *parse, size_t size);
 /* For a takeover: is it certain at the moment which statement the client has? */
 bool unnamed_is_certain(const struct client *client);
 void unnamed_describe(const struct client *client, struct parcel_client *out);

@@ -43,6 +43,9 @@ struct client_params {
 			       changed one; else NULL */
 };
 
+/* A transaction block of a client that no server knows: see relay/begin.h. */
+enum client_block { BLOCK_NONE, BLOCK_BEGUN, BLOCK_FAILED };
+
 struct client {
 	struct conn conn;       /* first member */
 	struct request request; /* its place in the pool; request.ask.pool is NULL until
@@ -93,8 +96,15 @@ struct client {
 	bool was_notified : 1;   /* the notice of query_wait_notify was sent during this
 				    wait */
 	bool has_gone : 1;       /* it has gone to another site and is counted there */
-	uint8_t replication;     /* enum replication */
-	uint8_t passed_from;     /* enum passed_from */
+	struct {
+		uint8_t state; /* enum client_block */
+		/* BLOCK_BEGUN: see wire/xact.h, and whether the unnamed portal is that
+		 * of the BEGIN */
+		uint8_t modes;
+		bool has_portal;
+	} block;
+	uint8_t replication; /* enum replication */
+	uint8_t passed_from; /* enum passed_from */
 };
 
 static inline struct client *conn_client(const struct conn *conn)

@@ -104,7 +104,10 @@ struct link {
 	} leaks;                 /* see leaks.h */
 	uint8_t hold;            /* enum link_hold */
 	uint8_t held_type; /* LINK_UNTIL_COPY_END: the type of the message that waits */
-	bool is_fresh : 1; /* nothing of the client was forwarded yet */
+	/* a BEGIN was sent for the client and is not answered: the type of the client's
+	 * message behind it; 0: none.  See begin.h */
+	uint8_t begin_type;
+	bool is_fresh : 1;     /* nothing of the client was forwarded yet */
 	bool holds_client : 1; /* nothing is read from the client, because the server's
 				  output queue is full */
 	bool holds_server : 1; /* nothing is read from the server, because the client's

@@ -46,6 +46,7 @@ void codec_put_terminate(struct buf *b);
 void codec_put_parse(struct buf *b, const char *name, const char *sql);
 void codec_put_bind_text(struct buf *b, const char *const *values, size_t count);
 void codec_put_describe_portal(struct buf *b);
+void codec_put_close_portal(struct buf *b);
 void codec_put_execute(struct buf *b);
 void codec_put_sync(struct buf *b);
 

@@ -342,7 +342,7 @@ static void stop_site(struct site *site, void *ctx)
 	struct giving *g = ctx;
 	struct moving_counts own;
 
-	moving_stop(site, g->is_first, &own);
+	moving_stop(site, g->format, g->is_first, &own);
 	g->counts.silent += own.silent;
 	g->counts.pending += own.pending;
 	g->counts.busy += own.busy;
@@ -428,11 +428,16 @@ static void drop_rest(struct site *site)
 		conn_doom_quietly(&client->conn, error_text(ERROR_DRAIN_TIMEOUT));
 }
 
+struct more {
+	int format;
+	bool is_there;
+};
+
 static void look_for_more(struct site *site, void *ctx)
 {
-	bool *has_more = ctx;
+	struct more *more = ctx;
 
-	*has_more = *has_more || moving_has_more(site);
+	more->is_there = more->is_there || moving_has_more(site, more->format);
 }
 
 static void refuse_paused(struct site *site)
@@ -445,11 +450,11 @@ static void refuse_paused(struct site *site)
 static bool may_offer_more(struct giving *g)
 {
 	struct site *site = &g->d->site;
-	bool has_more = false;
+	struct more more = {.format = g->format};
 
 	if (g->courier && !reload_run_is_reading(site))
-		(void)crew_each(site, look_for_more, &has_more);
-	return has_more;
+		(void)crew_each(site, look_for_more, &more);
+	return more.is_there;
 }
 
 static void serve_rest(struct giving *g)

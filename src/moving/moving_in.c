@@ -552,6 +552,9 @@ static struct client *make_client(const struct moving *m,
 	client->is_skipping = from->is_skipping;
 	client->is_dropping = from->is_dropping;
 	client->was_notified = from->was_notified;
+	client->block.state = from->block_state;
+	client->block.modes = from->block_modes;
+	client->block.has_portal = from->block_has_portal;
 	*has_failed = take_client_vars(m, client, from) < 0 ||
 		      take_names(m, client, &from->statements) < 0;
 	return client;

@@ -54,14 +54,16 @@ static bool has_long_text(const struct prepared_names *names)
 	return has;
 }
 
-static enum fate fate_of_client(const struct client *client)
+/* format: see parcel.h. */
+static enum fate fate_of_client(const struct client *client, int format)
 {
 	const struct service_moves *moves = client->database->service->moves;
 	const struct server *server = client_server(client);
 
 	if (client->conn.stream.tls || client->replication || !moves)
 		return FATE_STAYS;
-	if (client->conn.held_len > UNREAD_MOST || has_long_text(client->names))
+	if (client->conn.held_len > UNREAD_MOST || has_long_text(client->names) ||
+	    (client->block.state && format < PARCEL_FORMAT_BLOCKS))
 		return FATE_BUSY;
 	if (server)
 		return fate_of_pair(client, server);
@@ -99,6 +101,7 @@ static enum fate fate_of_server(const struct server *server)
 /* ---- servers at rest: theirs or ours? ---- */
 
 struct company {
+	int format;              /* in which things are described */
 	const struct pool *pool; /* the pool asked about last */
 	bool has_staying, has_going;
 };
@@ -110,8 +113,8 @@ static void look_at_asks(struct company *company, const struct list *asks)
 	list_for (ask, asks, node) {
 		if (!ask->is_logged_in)
 			continue;
-		enum fate fate =
-		    fate_of_client(container_of(ask, struct client, request.ask));
+		enum fate fate = fate_of_client(
+		    container_of(ask, struct client, request.ask), company->format);
 		company->has_staying = company->has_staying || fate == FATE_STAYS;
 		company->has_going = company->has_going || fate == FATE_GOES;
 	}
@@ -122,7 +125,7 @@ static void look_at_asks(struct company *company, const struct list *asks)
 static bool has_to_stay(struct company *company, const struct pool *pool, bool is_first)
 {
 	if (company->pool != pool) {
-		*company = (struct company){.pool = pool};
+		*company = (struct company){.format = company->format, .pool = pool};
 		look_at_asks(company, &pool->clients);
 		look_at_asks(company, &pool->waiting);
 	}
@@ -163,7 +166,7 @@ static void let_run(struct conn *conn)
 static void stop_client(struct stop *stop, struct client *client)
 {
 	struct server *server = client_server(client);
-	enum fate fate = fate_of_client(client);
+	enum fate fate = fate_of_client(client, stop->company.format);
 
 	stop->has_more = stop->has_more || fate == FATE_GOES;
 	if (!stop->counts)
@@ -219,17 +222,19 @@ static void stop_one(void *ctx, const struct handover *thing)
 	}
 }
 
-void moving_stop(struct site *site, bool is_first, struct moving_counts *counts)
+void moving_stop(
+    struct site *site, int format, bool is_first, struct moving_counts *counts)
 {
-	struct stop stop = {.counts = counts, .is_first = is_first};
+	struct stop stop = {
+	    .counts = counts, .company.format = format, .is_first = is_first};
 
 	memset(counts, 0, sizeof(*counts));
 	handover_walk(site, stop_one, &stop);
 }
 
-bool moving_has_more(struct site *site)
+bool moving_has_more(struct site *site, int format)
 {
-	struct stop stop = {.counts = NULL};
+	struct stop stop = {.counts = NULL, .company.format = format};
 
 	handover_walk(site, stop_one, &stop);
 	return stop.has_more;
@@ -473,6 +478,9 @@ static void fill_client(struct offer *offer, const struct client *client,
 	    .is_dropping = client->is_dropping,
 	    .was_notified = client->was_notified,
 	    .is_linked = client_server(client) != NULL,
+	    .block_state = client->block.state,
+	    .block_modes = client->block.modes,
+	    .block_has_portal = client->block.has_portal,
 	    .query_us = ago(offer, client->request.ask.query_us),
 	    .xact_us = ago(offer, client->xact_us),
 	    .last_us = ago(offer, client->request.ask.last_us),

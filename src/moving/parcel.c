@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "session/client.h"
 #include "wire/traceparent.h"
 
 struct form {
@@ -244,6 +245,10 @@ static void form_link(struct form *f, struct link *v, bool *is_dropping)
 	form_u64(f, &v->params.reported);
 	form_resets(f, &v->params.reset);
 	form_u64(f, &v->params.apply_local);
+	/* what an older version did not look for may have been there */
+	v->schema.is_unusual |= f->format < PARCEL_FORMAT_BLOCKS;
+	if (f->format >= PARCEL_FORMAT_BLOCKS)
+		FORM_BOOL(f, v->schema.is_unusual);
 	if (f->format < PARCEL_FORMAT_ENCODINGS) {
 		/* what the client's commands may have reset is not known */
 		v->params.settling.unsettled = UINT64_MAX;
@@ -342,6 +347,12 @@ static void form_client(struct form *f, struct parcel_client *v)
 	form_u64(f, &v->query_us);
 	form_u64(f, &v->xact_us);
 	form_u64(f, &v->last_us);
+	if (f->format >= PARCEL_FORMAT_BLOCKS) {
+		form_u8(f, &v->block_state);
+		form_u8(f, &v->block_modes);
+		FORM_BOOL(f, v->block_has_portal);
+	}
+	f->is_bad = f->is_bad || v->block_state > BLOCK_FAILED;
 	if (f->format < PARCEL_FORMAT_SLOW)
 		return;
 	FORM_BOOL(f, v->slow.is_there);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "broker/broker.h"
+#include "relay/begin.h"
 #include "relay/clocks.h"
 #include "relay/forward.h"
 #include "relay/leaks.h"
@@ -59,11 +60,13 @@ static void put_to_client(struct client *client, struct server *server,
 	}
 }
 
-/* A COPY has failed: asks how many of the messages that were sent belonged to it. */
+/* A COPY has failed: asks how many of the messages that were sent belonged to it.  Or a
+ * BEGIN was refused, behind which the server skips what was sent. */
 static void back_ask(struct server *server, struct client *client)
 {
 	if (pipeline_must_ask(&server->pipeline) && !client_is_sending_message(client))
 		server_ask(server);
+	begin_go_on(server, client);
 }
 
 /* ---- server to client ---- */
@@ -211,7 +214,8 @@ static bool is_looked_at(const struct server *server, const struct message *m)
 {
 	uint8_t type = m->type;
 	return type == 'Z' || type == 'S' ||
-	       (type == 'E' && server->link.params.is_applying) ||
+	       (type == 'E' &&
+		   (server->link.params.is_applying || server->link.begin_type)) ||
 	       (type == 'D' && server->link.params.settling.sources) ||
 	       server_role_wants_whole(server, m) || segment_may_hold(server, m) ||
 	       sql_wants_whole(server, m) || leaks_want_whole(server, m) ||
@@ -292,7 +296,7 @@ static enum answer back_decide(struct server *server, struct client *client,
 	/* a client that keeps its server may LISTEN, so notifications are for it at any
 	 * time */
 	if (answer == ANSWER_SWALLOW &&
-	    (statements_is_for_client(server, m, done) ||
+	    (statements_is_for_client(server, m, done) || begin_lets_pass(server, m) ||
 		(m->type == 'A' && pool_mode(server->seat.pool) == POOL_MODE_SESSION) ||
 		is_last_word(server, m)))
 		answer = ANSWER_FORWARD;
@@ -335,7 +339,7 @@ static bool is_plain(const struct server *server, const struct message *m)
 	default:
 		break;
 	}
-	return !server->link.sql && !server->link.journal &&
+	return !server->link.sql && !server->link.journal && !server->link.begin_type &&
 	       !server->link.params.settling.sources && !server->link.is_trying_again &&
 	       segment_lets_pass(server, m);
 }
@@ -518,12 +522,14 @@ static enum step back_tell(struct server *server, struct client *client,
 		*is_asking = m->type == 'Z' && back_settles(server, client);
 		is_told = leaks_answered(client, server, m, due);
 		is_told = statements_answered(client, server, m, &done) || is_told;
+		is_told = begin_answered(server, client, m) || is_told;
 		server->link.params.owes_ready = *is_asking && !is_told;
 		if (!is_told && !*is_asking)
 			back_deliver(server, client, m, 0);
 		break;
 	case ANSWER_SWALLOW:
 		statements_answered(client, server, m, &done);
+		begin_answered(server, client, m);
 		break;
 	case ANSWER_BROKEN:
 		return back_broken(server, m);

@@ -3,6 +3,7 @@
  */
 #include "relay/common_texts.h"
 
+#include "relay/begin.h"
 #include "relay/segment.h"
 #include "relay/server_prepared.h"
 #include "wire/lasting.h"
@@ -27,7 +28,7 @@ void common_texts_free(struct site *site)
  * client have changed that in its transaction, or left it behind (see schema.h). */
 static bool is_usual(const struct server *server)
 {
-	return pipeline_is_settled(&server->pipeline) &&
+	return begin_is_all(server) && pipeline_is_calm(&server->pipeline) &&
 	       (server->status == 'I' || server->status == 'T') &&
 	       !server->changes_schema && !server->link.schema.is_unusual &&
 	       !server->link.is_trying_again && !segment_may_have_run(server) &&

@@ -5,6 +5,7 @@
  */
 #include "relay/forward.h"
 
+#include "relay/begin.h"
 #include "relay/leaks.h"
 #include "relay/long_text.h"
 #include "relay/params.h"
@@ -308,9 +309,12 @@ static enum step forward(struct client *client, struct server *server,
 
 	if (m->type == 'F')
 		leaks_check_call(server, m);
+	if ((m->type == 'Q' || m->type == 'P') &&
+	    !texts_have_enough(server, m, is_tracked))
+		return STEP_MORE;
+	if (begin_send(client, server, m) < 0)
+		return no_memory(client, server);
 	if (m->type == 'Q' || m->type == 'P') {
-		if (!texts_have_enough(server, m, is_tracked))
-			return STEP_MORE;
 		*facts = texts_look(server, m, is_tracked);
 		step = pass_text(client, server, m, facts, is_tracked);
 		prepared_unref(facts->shared);
@@ -415,7 +419,7 @@ static enum way way_of(
 {
 	enum way way;
 
-	if (server->link.has_forgetting_portal ||
+	if (client->block.state || server->link.has_forgetting_portal ||
 	    !list_is_empty(&server->link.portals) ||
 	    server->link.params.put_back.is_there ||
 	    effects_is_reset(&server->link.params.reset))

@@ -10,6 +10,7 @@
 #include "broker/broker.h"
 #include "cancel/drain.h"
 #include "relay/back.h"
+#include "relay/begin.h"
 #include "relay/clocks.h"
 #include "relay/forward.h"
 #include "relay/leaks.h"
@@ -92,9 +93,7 @@ static enum step front_drop(struct client *client)
 /* Ends a query that no server got. */
 static void front_end_unrun(struct client *client)
 {
-	static const uint8_t ready[] = {'Z', 0, 0, 0, 5, 'I'};
-
-	stream_put(&client->conn.stream, NULL, ready, sizeof(ready));
+	begin_put_ready(client);
 	slow_end(client, NULL, "no_server");
 	client->request.ask.query_us = 0;
 	client->xact_us = 0;
@@ -104,6 +103,8 @@ static void front_end_unrun(struct client *client)
 /* Answers m with an error of the pooler; what follows up to Sync is skipped. */
 static enum step front_fail(struct client *client, const struct message *m)
 {
+	if (client->block.state)
+		client->block.state = BLOCK_FAILED;
 	client->is_skipping = m->type != 'Q' && m->type != 'F' && m->type != 'S';
 	if (!client->is_skipping)
 		front_end_unrun(client);
@@ -228,8 +229,9 @@ static enum step front_unknown(struct client *client, const struct message *m)
 	return STEP_CLOSE;
 }
 
-/* A message of a client without a server: a Close is answered at once, late COPY
- * messages and Flush are ignored, and everything else needs a server. */
+/* A message of a client without a server: a Close, and what defer_begin allows, is
+ * answered at once, late COPY messages and Flush are ignored, and everything else needs
+ * a server. */
 static enum step front_without_server(struct client *client, const struct message *m)
 {
 	enum step step;
@@ -242,6 +244,16 @@ static enum step front_without_server(struct client *client, const struct messag
 			clocks_arm_rest(client);
 		if (fate != STATEMENT_FORWARD)
 			return fate == STATEMENT_MORE ? STEP_MORE : STEP_NEXT;
+	}
+	if (begin_answer(client, m)) {
+		clocks_arm_rest(client);
+		return STEP_NEXT;
+	}
+	/* the block failed before a server knew it */
+	if (client->block.state == BLOCK_FAILED) {
+		if (m->type != 'S')
+			client_error(client, ERROR_FAILED_BLOCK);
+		return front_fail(client, m);
 	}
 	front_begin(client, NULL);
 	step = front_acquire(client, m);
@@ -307,6 +319,8 @@ static enum step front_message(struct conn *conn, const struct message *m)
 	if (server->dial || server->link.params.is_applying ||
 	    server->link.hold != LINK_OPEN || server->link.is_trying_again)
 		return STEP_PARK;
+	if (begin_holds(server))
+		return front_wait_to_tell(server);
 	if (pipeline_must_wait(&server->pipeline, m->type))
 		return front_wait_for_copy(server, m);
 	if (is_ignored(server, m))

@@ -22,7 +22,7 @@ static bool is_link_describable(const struct link *link)
 {
 	return !link->sql && !link->journal && !link->parsing &&
 	       list_is_empty(&link->portals) && list_is_empty(&link->aliases) &&
-	       !link->params.is_applying && !link->is_trying_again;
+	       !link->params.is_applying && !link->is_trying_again && !link->begin_type;
 }
 
 bool relay_handoff_is_possible(const struct client *client)

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "relay/begin.h"
 #include "relay/sql_commands.h"
 #include "wire/codec.h"
 #include "wire/pipeline.h"
@@ -118,7 +119,7 @@ enum sql_fate sql_rewrite_query(struct client *client, struct server *server,
 		return no_memory(client, server);
 	if (command.sql.span.kind == COMMAND_NONE)
 		return SQL_FORWARD;
-	if (pipeline_count(&server->pipeline) > 0) {
+	if (!begin_is_all(server)) {
 		/* otherwise the answers that it waits for would come only with a Sync
 		 */
 		stream_put(&server->conn.stream, NULL, flush, sizeof(flush));

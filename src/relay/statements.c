@@ -35,7 +35,7 @@ bool statements_are_tracked(const struct client *client, const struct server *se
 
 /* ---- without a server ---- */
 
-static bool are_tracked_at_rest(const struct client *client)
+bool statements_are_tracked_at_rest(const struct client *client)
 {
 	if (client->names)
 		return true;
@@ -50,7 +50,7 @@ enum statement_fate statements_close_at_rest(
 {
 	const char *name;
 
-	if (!are_tracked_at_rest(client))
+	if (!statements_are_tracked_at_rest(client))
 		return STATEMENT_FORWARD;
 	if (!message_is_whole(m))
 		return STATEMENT_MORE;

@@ -271,6 +271,28 @@ static int keep(struct client *client, const struct server *server,
 	return 0;
 }
 
+/* A client without a statement, for which nothing is in flight, has this one.  NULL: no
+ * memory. */
+static struct unnamed_text *hold(struct client *client, const uint8_t *parse,
+    size_t size, const struct sql_effects *effects)
+{
+	struct unnamed_text *t = new_text(parse, size, effects);
+
+	if (!t)
+		return NULL;
+	t->asked = TEXTS_ASKED_ELSEWHERE;
+	client->unnamed = slab_get(slab_of(client));
+	*client->unnamed = (struct unnamed_statement){.text = t, .is_parsed = true};
+	return t;
+}
+
+int unnamed_parsed_at_rest(struct client *client, const uint8_t *parse, size_t size)
+{
+	const struct sql_effects none = {0};
+
+	return hold(client, parse, size, &none) ? 0 : -1;
+}
+
 /* ---- shared texts ---- */
 
 int unnamed_share(struct client *client, struct server *server,
@@ -587,21 +609,16 @@ static bool is_parse(const struct parcel_bytes *parse)
 int unnamed_restore(struct client *client, const struct parcel_client *from)
 {
 	const struct parcel_bytes *parse = &from->unnamed.parse;
-	struct unnamed_statement *u;
 	struct unnamed_text *t;
 
 	if (!from->unnamed.is_there)
 		return 0;
 	if (!is_parse(parse) || strlen(from->unnamed.ours) >= sizeof(t->ours))
 		return -1;
-	t = new_text(parse->at, parse->len, &from->unnamed.effects);
+	t = hold(client, parse->at, parse->len, &from->unnamed.effects);
 	if (!t)
 		return -1;
-	t->asked = TEXTS_ASKED_ELSEWHERE;
 	t->is_command = from->unnamed.is_command;
 	memcpy(t->ours, from->unnamed.ours, strlen(from->unnamed.ours) + 1);
-	u = slab_get(slab_of(client));
-	*u = (struct unnamed_statement){.text = t, .is_parsed = true};
-	client->unnamed = u;
 	return 0;
 }

@@ -30,7 +30,8 @@ static bool may_walk_requests(const struct client *client, const struct server *
 {
 	const struct link *link = &server->link;
 
-	return !client->slow && !link->segment && !link->has_forgetting_portal &&
+	return !client->slow && !client->block.state && !link->begin_type &&
+	       !link->segment && !link->has_forgetting_portal &&
 	       list_is_empty(&link->portals) && !link->params.put_back.is_there &&
 	       !effects_is_reset(&link->params.reset) &&
 	       pipeline_is_calm(&server->pipeline);

@@ -170,6 +170,11 @@ void codec_put_describe_portal(struct buf *b)
 	put_message(b, 'D', "P", 2);
 }
 
+void codec_put_close_portal(struct buf *b)
+{
+	put_message(b, 'C', "P", 2);
+}
+
 void codec_put_execute(struct buf *b)
 {
 	size_t at = codec_begin(b, 'E');

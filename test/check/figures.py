@@ -6,14 +6,14 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (90600, 76000),
+    "lines of src and include": (91230, 76000),
     "files of src/daemon": (26, 26),
     "static functions of three lines or less with one caller": (96, 60),
-    "static functions with one caller": (1061, 1000),
+    "static functions with one caller": (1067, 1000),
     "predicates that act": (27, 0),
     "members of struct pool": (59, 40),
-    "members of struct link": (24, 25),
-    "members of struct client": (30, 32),
+    "members of struct link": (25, 25),
+    "members of struct client": (31, 32),
     "words that are going": (34, 0),
 }
 
