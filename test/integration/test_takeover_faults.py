@@ -549,8 +549,10 @@ def test_metrics_go_over(steps, restart, workers):  # noqa: F811
 
 
 @pytest.mark.parametrize("workers", WORKERS)
-def test_three_at_once(make, crowd, workers):
-    """Several new processes are started at the same time. Those that are refused end, and everybody is served."""
+@pytest.mark.parametrize("stands_still", [False, True])
+def test_three_at_once(make, crowd, workers, stands_still):
+    """Several new processes are started at the same time, also while the old one stands still. Those that are
+    refused end, and everybody is served."""
     pooler = make(workers)
     everybody = crowd(pooler)
     pooler.may_log_fatal = True
@@ -563,11 +565,15 @@ def test_three_at_once(make, crowd, workers):
     older = []
     for _ in range(3):
         mark = pooler.mark()
-        begun = []
+        begun = [pooler.process]
+        if stands_still:
+            pooler.signal("STOP")
         for _ in range(3):
-            begun.append(pooler.process)
-            pooler.launch()
-        begun.append(pooler.process)
+            begun.append(pooler.launch().process)
+        if stands_still:
+            waiting.wait_for(lambda: pooler.log_since(mark).count("Online restart is deprecated") == 3,
+                             "all have begun")
+            begun[0].send_signal(signal.SIGCONT)
         # One is left, which serves.
         waiting.wait_for(lambda: sum(p.poll() is None for p in begun) == 1, "one is left:\n" + pooler.log_since(mark))
         pooler.process, = [p for p in begun if p.poll() is None]
