@@ -8,6 +8,7 @@ import pytest
 
 import postgres
 import wire
+from test_takeover import restart, wait_end  # noqa: F401
 
 SYNC = wire.sync()
 USER = "trust_user"
@@ -468,3 +469,18 @@ def test_random_sequences(make_pooler, pg, base, often, is_seen):
         make_tables(pg)
         pooler.admin.query("RECONNECT")
     assert stats(pooler)[1] > 0
+
+
+def test_takeover_within_an_unusual_transaction(make_pooler, pg, base, restart):  # noqa: F811
+    """What a transaction has set that changes how texts are understood is known afterwards."""
+    pooler = make_pooler({"db": pg.conn(base)}, settings=settings(prepare_unnamed=1))
+    use = wire.bind() + wire.execute() + SYNC
+    with pooler.connect("db", user=USER) as client:
+        for first, is_shared in (("select 1", True), ("set local search_path = other", False)):
+            say(client, "begin", first)
+            wait_end(restart(pooler), pooler)
+            before = stats(pooler)[0]
+            heard = dict(say(client, wire.parse("", "select v from thing where id = 1") + SYNC, use))
+            assert heard["D"].endswith(b"one" if is_shared else b"other")
+            assert stats(pooler)[0] == before + is_shared
+            say(client, "commit")
