@@ -182,6 +182,14 @@ def test_auth_query(recipe, pg):
               "drop role pooler", "drop role shop")
 
 
+def test_busy_parsing(recipe, shop):
+    """What is saved is shown as it is written, and PostgreSQL has prepared the text."""
+    stage = recipe("busy-parsing", {"5432": str(shop.port)})
+    for heading in ("Set up", "Before", "Switch it on", "Afterwards"):
+        stage.play(heading)
+    assert client(stage).value("select count(*) from pg_prepared_statements where statement like '%pg_class%oid%'") == "1"
+
+
 def test_tls(recipe, shop):
     """Both connections are bound, and what is not is refused."""
     stage = recipe("tls", of_superuser(shop, **{
