@@ -23,8 +23,8 @@ struct host_policy {
 	/* a question or login that is not answered for so long: the host hangs
 	 * (host_hung_timeout); 0: never */
 	uint64_t hung_us;
-	/* some database with clients has no host that serves: the host is asked five
-	 * times a second, or tried at least every second */
+	/* some database is in use, or has clients and no host that serves: the host is
+	 * asked five times a second, or tried at least every second */
 	bool is_urgent;
 	/* some database with clients, or a SWITCHOVER, needs the host */
 	bool is_wanted;

@@ -261,9 +261,6 @@ static void set_policies(struct host_monitor *m)
 		uint64_t period_us = scope_role_check_period(scope);
 		uint64_t hung_us =
 		    d->host_count > 1 ? scope_host_hung_timeout(scope) : 0;
-		/* what clients feel is noticed a second later at most */
-		if (d->is_busy && (!period_us || period_us > SURVEY_US))
-			period_us = SURVEY_US;
 		for (size_t i = 0; i < d->host_count; i++) {
 			struct host_policy *p = &d->hosts[i]->policy;
 			if (period_us && (!p->period_us || !p->is_wanted ||
@@ -271,7 +268,7 @@ static void set_policies(struct host_monitor *m)
 				p->period_us = period_us;
 			if (hung_us && (!p->hung_us || hung_us < p->hung_us))
 				p->hung_us = hung_us;
-			p->is_urgent |= !d->group.serves || db->is_switching;
+			p->is_urgent |= !d->group.serves || d->is_busy;
 			p->is_wanted = true;
 		}
 	}

@@ -13,8 +13,8 @@
  * host: clients wait. */
 enum { AGAIN_US = 1000000 };
 
-/* How often one is asked over an open connection meanwhile: it may have been promoted.
- */
+/* How often one is asked over an open connection while clients use its databases or
+ * wait: it may hang, or another one may have been promoted. */
 enum { URGENT_US = 200000 };
 
 /* The least time between two attempts or questions, however many hints come. */

@@ -78,10 +78,21 @@ def start_again(bench):
 
 
 def refuse(bench):
-    node = bench.pair.standby
+    refuse_at(bench.pair.standby)
+
+
+def refuse_at_primary(bench):
+    refuse_at(bench.pair.primary)
+
+
+def refuse_at(node):
     node.write_hba(["local all all trust", "host replication all 127.0.0.1/32 trust",
                     "host all all 127.0.0.1/32 reject"])
     node.do("select pg_reload_conf()")
+
+
+def nothing(bench):
+    """Shows what the machine itself makes of the measurement."""
 
 
 def planned(bench):
@@ -96,7 +107,7 @@ def planned(bench):
 
 # "promoted": the standby is promoted although the primary runs. "two primaries": the old one is
 # started again after a failover.
-EVENTS = [Event("killed", kill), Event("hung", hang, come_back), Event("refused", refuse),
+EVENTS = [Event("nothing", nothing), Event("killed", kill), Event("hung", hang, come_back), Event("refused", refuse), Event("refused by the primary", refuse_at_primary),
           Event("planned", planned), Event("promoted", promote), Event("two primaries", kill, start_again)]
 
 
