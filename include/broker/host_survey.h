@@ -22,12 +22,15 @@ struct watched_database {
 	bool is_wanted, is_busy;
 	bool was_wanted;     /* by the survey before */
 	bool wants_verdicts; /* some site has none yet */
-	bool is_hinted;      /* a site waits for what its hosts answer now */
+	/* some site has not been told the addresses, because it had no such database */
+	bool wants_addresses;
+	bool is_hinted; /* a site waits for what its hosts answer now */
 };
 
 struct host_monitor {
 	struct site *site;
 	struct list hosts, databases;
+	struct list names; /* see host_names.h */
 	struct deadline survey_due, wake;
 	struct later decision;
 	bool is_on;        /* some database of the configuration may need it */

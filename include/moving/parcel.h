@@ -39,7 +39,8 @@ enum {
 	PARCEL_FORMAT_ENCODINGS = 6,
 	/* since then: parcel_client.block, link.schema.is_unusual */
 	PARCEL_FORMAT_BLOCKS = 7,
-	PARCEL_FORMAT = 7,
+	PARCEL_FORMAT_ADDRESSES = 8, /* since then: parcel_database.addresses */
+	PARCEL_FORMAT = 8,
 };
 
 enum parcel_kind {
@@ -196,6 +197,7 @@ struct parcel_database {
 	const char *primary;
 	int primary_port;
 	uint32_t timeline;
+	const char *addresses; /* of names that have several; NULL: none has */
 };
 
 struct parcel_listener {

@@ -246,6 +246,10 @@ void database_carry(struct database *db);
 void database_receive(struct database *db);
 void catalog_lose_client(struct catalog *c, const char *database, const char *user);
 
+/* From now on names of the database's hosts have these addresses (hosts.addresses; "":
+ * one each).  Connections to others are marked to be closed. */
+void database_spread(struct database *db, const char *addresses);
+
 /* RECONNECT: marks the pools of one database dirty, or all pools (db NULL). */
 void catalog_mark_dirty(struct catalog *c, struct database *db);
 /* A pause has changed, of one database or of all (db NULL): kicks their pools. */

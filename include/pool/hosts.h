@@ -26,7 +26,9 @@ struct central_view;
 
 /* One host.  The database and each share for it hold a reference. */
 struct host {
-	char *name; /* owned; NULL: the Unix socket in unix_socket_dir */
+	/* owned; NULL: the Unix socket in unix_socket_dir.  A name with several
+	 * addresses is as many hosts, "NAME/ADDRESS" each. */
+	char *name;
 	int port, weight;
 	unsigned refs;
 	bool is_listed; /* the database's entry still has this host */
@@ -58,6 +60,9 @@ struct host {
 struct hosts {
 	struct host **list; /* owned, in the order of the entry */
 	size_t count;
+	/* owned: the addresses of those names that have several, as the monitor of
+	 * hosts has found them: "NAME=ADDRESS,ADDRESS NAME=..."; NULL: no name has */
+	char *addresses;
 	/* a reference: the host to use exclusively while it is up and has the right
 	 * role.  NULL: all hosts are equal. */
 	struct host *elected;
@@ -99,6 +104,8 @@ struct share {
  * then. */
 bool hosts_adopt(struct database *db);
 void hosts_done(struct hosts *hosts);
+/* What hosts.addresses has for this name, and how long it is; NULL: nothing. */
+const char *hosts_addresses(const struct hosts *hosts, const char *name, size_t *len);
 /* Returns the host with this name (NULL: the Unix socket) and port, or NULL. */
 struct host *hosts_find(const struct hosts *hosts, const char *name, int port);
 /* Uses this host exclusively as long as it can serve; NULL: uses any. */

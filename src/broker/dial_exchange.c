@@ -432,7 +432,7 @@ const char *dial_place(const struct server *server)
 void dial_go(struct server *server)
 {
 	struct site *site = server->conn.site;
-	const char *place = dial_place(server);
+	const char *place = dial_place(server), *end = strchr(place, '/');
 	uint64_t limit = scope_server_connect_timeout(dial_identity(server).scope);
 	struct sock_addr addr;
 	struct sock_target target;
@@ -452,7 +452,7 @@ void dial_go(struct server *server)
 			return;
 		}
 		dial_connect(server, &target);
-	} else if (sock_addr_parse(place, 0, &addr) == 0)
+	} else if (sock_addr_parse(end ? end + 1 : place, 0, &addr) == 0)
 		dial_ip(server, addr);
 	else
 		server->dial->query =

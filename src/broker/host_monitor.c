@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "broker/host_names.h"
 #include "broker/host_survey.h"
 #include "pool/hosts_role.h"
 #include "pool/scopes.h"
@@ -316,8 +317,11 @@ static void survey(struct deadline *due)
 	struct host_monitor *m = container_of(due, struct host_monitor, survey_due);
 	struct watched_database *d;
 	struct watched_host *w;
+	bool is_short = false;
 
+	host_names_spread(m);
 	host_survey_run(m);
+	host_names_look(m);
 	set_policies(m);
 	list_for (d, &m->databases, node) {
 		if (d->is_wanted || !d->was_wanted)
@@ -331,8 +335,11 @@ static void survey(struct deadline *due)
 			go_on(w);
 	host_survey_tidy(m);
 	loop_later(m->site->loop, &m->decision);
+	list_for (d, &m->databases, node)
+		is_short |= d->wants_addresses;
 	if (m->is_on || !list_is_empty(&m->hosts))
-		deadline_set(m->site->loop, &m->survey_due, now_of(m) + SURVEY_US);
+		deadline_set(m->site->loop, &m->survey_due,
+		    now_of(m) + (is_short ? 0 : SURVEY_US));
 }
 
 /* ---- from outside ---- */
@@ -431,6 +438,7 @@ void host_monitor_init(struct site *site)
 	m->site = site;
 	list_init(&m->hosts);
 	list_init(&m->databases);
+	list_init(&m->names);
 	deadline_init(&m->survey_due, survey);
 	deadline_init(&m->wake, wake);
 	m->decision.run = decide_all;
@@ -449,6 +457,7 @@ void host_monitor_end(struct site *site)
 	deadline_clear(site->loop, &m->survey_due);
 	deadline_clear(site->loop, &m->wake);
 	later_cancel(site->loop, &m->decision);
+	host_names_free(m);
 	host_survey_free(m);
 }
 

@@ -72,7 +72,7 @@ bool host_survey_has(const struct watched_database *d, const struct watched_host
 static void adopt_group(
     struct host_monitor *m, struct watched_database *d, const struct database *db)
 {
-	const struct database_config *config = db->config;
+	const struct hosts *hosts = &db->hosts;
 	struct scope scope = scope_of_database(db);
 	const struct host_group_rules rules = {
 	    .target = (enum target_attrs)scope_target_session_attrs(scope),
@@ -80,26 +80,26 @@ static void adopt_group(
 	    .max_lag_bytes = (uint64_t)scope_max_replica_lag_bytes(scope),
 	};
 	struct host_watch **watches =
-	    mem_alloc(config->host_count * sizeof(struct host_watch *));
+	    mem_alloc(hosts->count * sizeof(struct host_watch *));
 
 	struct watched_host **before = d->hosts;
 	size_t before_count = d->host_count;
 
-	d->hosts = mem_alloc(
-	    (config->host_count + before_count) * sizeof(struct watched_host *));
-	d->host_count = config->host_count;
-	for (size_t i = 0; i < config->host_count; i++) {
+	d->hosts =
+	    mem_alloc((hosts->count + before_count) * sizeof(struct watched_host *));
+	d->host_count = hosts->count;
+	for (size_t i = 0; i < hosts->count; i++) {
 		d->hosts[i] =
-		    watched_host(m, config->hosts[i].host, config->hosts[i].port);
+		    watched_host(m, hosts->list[i]->name, hosts->list[i]->port);
 		watches[i] = &d->hosts[i]->watch;
 	}
 	for (size_t i = 0; i < before_count; i++)
 		if (!host_survey_has(d, before[i]))
 			d->hosts[d->host_count++] = before[i];
 	mem_free(before);
-	host_group_adopt(&d->group, &rules, watches, config->host_count);
-	for (size_t i = 0; i < db->hosts.count && !d->group.is_settled; i++) {
-		struct host *host = db->hosts.list[i];
+	host_group_adopt(&d->group, &rules, watches, hosts->count);
+	for (size_t i = 0; i < hosts->count && !d->group.is_settled; i++) {
+		struct host *host = hosts->list[i];
 		if (host->was_primary)
 			host_group_restore(&d->group, watches[i], host->was_timeline);
 		host->was_primary = false;
@@ -256,6 +256,7 @@ static void survey_database(struct host_monitor *m, struct database *db)
 	d->is_busy |= is_busy || db->is_switching;
 	d->wants_verdicts |= !hosts_are_judged(db);
 	own = catalog_find_database(m->site->catalog, db->name);
+	d->wants_addresses |= own && own->hosts.count != db->hosts.count;
 	if (!pool || !own)
 		return;
 	const struct login login = login_of(own, pool);

@@ -4,6 +4,9 @@
  */
 #include "broker/server_tls.h"
 
+#include <string.h>
+
+#include "base/mem.h"
 #include "session/tls_setup.h"
 #include "wire/codec.h"
 
@@ -16,16 +19,21 @@ static enum tls_begin refuse(const char **reason, const char *why)
 static enum tls_begin start(struct conn *conn, const char *host,
     const struct server_tls *tls, const char **reason)
 {
+	int failed;
+	/* a host of several addresses is "NAME/ADDRESS" */
+	char *name = host ? mem_dup(host, strlen(host) + 1) : NULL;
 	struct tls_peer_config peer = {
-	    .host = host,
+	    .host = name,
 	    .checks_name = tls->mode == TLS_VERIFY_FULL,
 	    .is_direct = tls->start == TLS_START_DIRECT,
 	};
 
+	if (name)
+		name[strcspn(name, "/")] = '\0';
 	*reason = "TLS startup failed";
-	return conn_secure(conn, tls->context, &peer, NULL, 0, *reason) < 0
-		   ? TLS_BEGIN_REFUSED
-		   : TLS_BEGIN_STARTED;
+	failed = conn_secure(conn, tls->context, &peer, NULL, 0, *reason);
+	mem_free(name);
+	return failed < 0 ? TLS_BEGIN_REFUSED : TLS_BEGIN_STARTED;
 }
 
 static int demands_of(struct conn *conn, const struct database_config *db,

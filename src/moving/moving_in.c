@@ -366,6 +366,8 @@ static void note_database(const struct moving *m, const struct parcel_database *
 		return;
 	db->paused = db->paused || from->is_paused;
 	db->disabled = db->disabled || from->is_disabled;
+	if (from->addresses)
+		database_spread(db, from->addresses);
 	if (from->has_elected)
 		hosts_elect(
 		    db, hosts_find(&db->hosts, from->elected, from->elected_port));

@@ -590,8 +590,10 @@ static void offer_databases(struct offer *offer)
 			.primary = primary ? primary->name : NULL,
 			.primary_port = primary ? primary->port : 0,
 			.timeline = primary ? primary->verdict.highest_timeline : 0,
+			.addresses = db->hosts.addresses,
 		    }};
-		if (!db->is_admin && (db->paused || db->disabled || elected || primary))
+		if (!db->is_admin && (db->paused || db->disabled || elected ||
+					 primary || db->hosts.addresses))
 			emit(offer, &parcel, -1);
 	}
 }

@@ -433,6 +433,8 @@ static void form_database(struct form *f, struct parcel_database *v)
 	form_optional(f, &v->primary);
 	form_int(f, &v->primary_port);
 	form_u32(f, &v->timeline);
+	if (f->format >= PARCEL_FORMAT_ADDRESSES)
+		form_optional(f, &v->addresses);
 }
 
 static void form_origin(struct form *f, struct parcel_origin *v)

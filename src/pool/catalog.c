@@ -69,6 +69,7 @@ static void database_free(struct database *db)
 	secret_done(&db->forced_secret);
 	scram_cache_done(&db->forced_cache);
 	hosts_done(&db->hosts);
+	mem_free(db->hosts.addresses);
 	credentials_done(db);
 	/* at other sites it may still be in use */
 	if (db->is_auto && db->kept && db->limit &&
@@ -524,6 +525,22 @@ void database_mark_dirty(struct database *db)
 	db->catalog->renewals++;
 	list_for (pool, &db->pools, db_node)
 		pool_mark_dirty(pool);
+}
+
+void database_spread(struct database *db, const char *addresses)
+{
+	struct pool *pool;
+	struct seat *seat;
+
+	mem_free(db->hosts.addresses);
+	db->hosts.addresses = *addresses ? mem_strdup(addresses) : NULL;
+	database_set_config(db, db->config);
+	list_for (pool, &db->pools, db_node)
+		for (int state = SEAT_NONE + 1; state < SEAT_STATE_COUNT; state++)
+			list_for (seat, &pool->seats[state], node)
+				if (seat->share && !seat->share->host->is_listed)
+					pool_mark_seat_dirty(seat);
+	catalog_kick_all(db->catalog, db);
 }
 
 void catalog_mark_dirty(struct catalog *c, struct database *db)

@@ -151,8 +151,10 @@ static void adopt_target(const struct adoption *a)
 		return;
 	while ((db = map_next(a->c->databases, &at))) {
 		if (!db->is_admin &&
-		    !level_has(&db->config->own, SETTING_INDEX_target_session_attrs))
+		    !level_has(&db->config->own, SETTING_INDEX_target_session_attrs)) {
+			database_set_config(db, db->config);
 			database_mark_dirty(db);
+		}
 	}
 }
 

@@ -81,30 +81,85 @@ static void count_for_all(struct host *host, int change)
 		atomic_fetch_add(&host->shared->servers, change);
 }
 
-bool hosts_adopt(struct database *db)
+const char *hosts_addresses(const struct hosts *hosts, const char *name, size_t *len)
+{
+	size_t name_len = name ? strlen(name) : 0;
+
+	for (const char *at = hosts->addresses; name && at && *at;) {
+		size_t size = strcspn(at, " ");
+		if (strncmp(at, name, name_len) == 0 && at[name_len] == '=') {
+			*len = size - name_len - 1;
+			return at + name_len + 1;
+		}
+		at += size + (at[size] == ' ');
+	}
+	return NULL;
+}
+
+/* The hosts of the entry, a name with several addresses as one for each; in arena. */
+static const struct host_config *list_places(
+    const struct database *db, size_t *count, struct arena *arena)
 {
 	const struct database_config *config = db->config;
+	size_t most = config->host_count, len;
+	struct host_config *places;
+
+	for (const char *at = db->hosts.addresses; *at; at++)
+		most += *at == ',';
+	places = arena_alloc(arena, most * sizeof(*places));
+	*count = 0;
+	for (size_t i = 0; i < config->host_count; i++) {
+		struct host_config place = config->hosts[i];
+		const char *name = place.host;
+		const char *at = hosts_addresses(&db->hosts, name, &len);
+		if (!at) {
+			places[(*count)++] = place;
+			continue;
+		}
+		for (const char *end = at + len; at < end;) {
+			size_t size = strcspn(at, ", ");
+			char *text = arena_alloc(arena, strlen(name) + size + 2);
+			sprintf(text, "%s/%.*s", name, (int)size, at);
+			place.host = text;
+			places[(*count)++] = place;
+			at += size + 1;
+		}
+	}
+	return places;
+}
+
+bool hosts_adopt(struct database *db)
+{
 	struct hosts *hosts = &db->hosts;
-	struct host **list = mem_alloc(config->host_count * sizeof(struct host *));
+	const struct host_config *places = db->config->hosts;
+	size_t count = db->config->host_count;
+	struct arena *arena = NULL;
+	if (hosts->addresses && (count > 1 || hosts_has_roles(db))) {
+		arena = arena_new();
+		places = list_places(db, &count, arena);
+	}
+	struct host **list = mem_alloc(count * sizeof(struct host *));
 	struct host *elected = hosts->elected;
-	bool is_other = hosts->count != config->host_count;
+	bool is_other = hosts->count != count;
 	bool is_judged = hosts->is_judged && !is_other;
 
 	for (size_t i = 0; i < hosts->count; i++)
 		hosts->list[i]->is_listed = false;
-	for (size_t i = 0; i < config->host_count; i++) {
-		list[i] = take_known(hosts, &config->hosts[i]);
+	for (size_t i = 0; i < count; i++) {
+		list[i] = take_known(hosts, &places[i]);
 		if (!list[i])
-			list[i] = host_new(db, &config->hosts[i]);
+			list[i] = host_new(db, &places[i]);
 		list[i]->is_listed = true;
-		is_other = is_other || list[i]->weight != config->hosts[i].weight;
-		list[i]->weight = config->hosts[i].weight;
+		is_other = is_other || list[i]->weight != places[i].weight;
+		list[i]->weight = places[i].weight;
 	}
-	for (size_t i = 0; i < config->host_count; i++)
+	if (arena)
+		arena_free(&arena);
+	for (size_t i = 0; i < count; i++)
 		is_judged = is_judged && list[i]->refs > 1;
 	/* the weights may have changed, so that counting for the balance begins
 	 * again */
-	for (size_t i = 0; is_other && i < config->host_count; i++)
+	for (size_t i = 0; is_other && i < count; i++)
 		list[i]->turns = 0;
 	if (elected && elected->is_listed)
 		elected->refs++;
@@ -114,7 +169,7 @@ bool hosts_adopt(struct database *db)
 		hosts->has_leavers |= !hosts->list[i]->is_listed;
 	hosts_done(hosts);
 	hosts->list = list;
-	hosts->count = config->host_count;
+	hosts->count = count;
 	hosts->elected = elected;
 	hosts->is_judged = is_judged;
 	return is_other;

@@ -52,33 +52,27 @@ struct switchover {
 
 /* ---- hosts ---- */
 
-/* Does the text name this host, with or without its port? */
-static bool is_named(const struct host *host, const char *text)
-{
-	struct buf name;
-	bool is_it;
-
-	if (host->name && strcmp(host->name, text) == 0)
-		return true;
-	buf_init(&name, 0);
-	host_put_name(host, &name);
-	is_it = strcmp(buf_text(&name), text) == 0;
-	buf_done(&name);
-	return is_it;
-}
-
-/* How many hosts have that name; *found is the last one. */
+/* How many hosts the text names, with or without their port; *found is the last one.  A
+ * name of several addresses names all of them. */
 static size_t find_hosts(
     const struct hosts *hosts, const char *text, struct host **found)
 {
-	size_t count = 0;
+	size_t count = 0, len = strlen(text);
+	struct buf whole;
 
 	*found = NULL;
 	for (size_t i = 0; i < hosts->count; i++) {
-		if (!is_named(hosts->list[i], text))
-			continue;
-		*found = hosts->list[i];
-		count++;
+		const char *name = hosts->list[i]->name;
+		bool is_part = name && *name != '/' && *name != '@' &&
+			       strncmp(name, text, len) == 0 && name[len] == '/';
+		buf_init(&whole, 0);
+		host_put_name(hosts->list[i], &whole);
+		if (is_part || (name && strcmp(name, text) == 0) ||
+		    strcmp(buf_text(&whole), text) == 0) {
+			*found = hosts->list[i];
+			count++;
+		}
+		buf_done(&whole);
 	}
 	return count;
 }

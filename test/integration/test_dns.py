@@ -12,8 +12,11 @@ import threading
 
 import pytest
 
+import fakeserver
 import waiting
 import wire
+from test_roles import Host
+from test_takeover import restart, wait_end  # noqa: F401 (restart is a fixture)
 
 NSD = shutil.which("nsd", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
 
@@ -58,11 +61,11 @@ def bind_resolver():
 
 
 class NameServer:
-    """A scripted name server. It answers every A query with self.addresses and any other query with
-    no records."""
+    """A scripted name server. It answers every A query with self.addresses, every AAAA query with
+    self.more, and any other query with no records."""
 
     def __init__(self, addresses):
-        self.addresses = addresses
+        self.addresses, self.more = addresses, []
         self.asked = 0
         self.sock = bind_resolver()
         self.address = self.sock.getsockname()[0]
@@ -80,8 +83,9 @@ class NameServer:
         end = query.index(b"\0", 12) + 5
         kind = struct.unpack_from("!H", query, end - 4)[0]
         self.asked += kind == 1
-        found = self.addresses if kind == 1 else []
-        records = b"".join(struct.pack("!HHHIH", 0xc00c, 1, 1, 60, 4) + socket.inet_aton(address)
+        found = [socket.inet_pton(socket.AF_INET6 if kind == 28 else socket.AF_INET, address)
+                 for address in {1: self.addresses, 28: self.more}.get(kind, [])]
+        records = b"".join(struct.pack("!HHHIH", 0xc00c, kind, 1, 60, len(address)) + address
                            for address in found)
         return (query[:2] + struct.pack("!HHHHH", 0x8180, 1, len(found), 0, 0)
                 + query[12:end] + records)
@@ -147,10 +151,10 @@ def nsd():
     server.close()
 
 
-def pooler_by_name(make_pooler, server, names, host="db.example", **settings):
+def pooler_by_name(make_pooler, server, names, host="db.example", more="", **settings):
     pooler = make_pooler(start=False, settings={
         "pool_mode": "transaction", "dns_max_ttl": 0, "server_login_retry": 0.1, **settings})
-    pooler.databases = {"db": "host=%s port=%d" % (host, server.port)}
+    pooler.databases = {"db": "host=%s port=%d %s" % (host, server.port, more)}
     pooler.settings["resolv_conf"] = pooler.write(
         "resolv.conf", "nameserver %s\noptions retrans:300 retry:1 timeout:1 attempts:1\n" % names.address)
     pooler.write_files()
@@ -288,3 +292,161 @@ def test_zones_are_not_asked_for_without_a_period(make_pooler, fake, nsd):
     assert pooler.show("DNS_ZONES") == [zone]
     pooler.set("dns_zone_check_period", 0.05)
     waiting.wait_for(lambda: pooler.show("DNS_ZONES") == [dict(zone, serial="1")], "asked now")
+
+
+# names with several addresses
+
+
+DEADLINE = 60
+
+
+class Place(Host):
+    """A server at one of the addresses of a name, which can hang."""
+
+    def __init__(self, fake, number, **more):
+        self.hangs = threading.Event()
+        super().__init__(fake, number, **more)
+
+    def script(self, session):
+        def hung(answer):
+            def wait(session, sql):
+                self.wait()
+                return answer(session, sql)
+            return wait
+
+        self.wait()
+        session.login(parameters=fakeserver.PARAMETERS + self.report())
+        session.serve([("pg_is_in_recovery", hung(self.answer)), ("where", hung(self.where))])
+
+    def wait(self):
+        waiting.wait_for(lambda: not self.hangs.is_set(), "it goes on", DEADLINE)
+
+    def where(self, _session, _sql):
+        return (wire.row_description([("w", 25, -1)]) + wire.data_row([self.host])
+                + wire.command_complete("SELECT 1") + wire.ready())
+
+
+def two_places(fake, names, **more):
+    first = Place(fake, 3, **more)
+    second = Place(fake, 4, port=first.port, standby=True, **more)
+    names.addresses = [first.host, second.host]
+    return first, second
+
+
+def states(pooler):
+    return {row["host"]: row["state"] for row in pooler.show("HOSTS") if row["database"] == "db"}
+
+
+def are(pooler, **wanted):
+    """Waits until the addresses 127.0.0.N have these states; the names are _N."""
+    wanted = {"db.example/127.0.0" + name.replace("_", "."): state for name, state in wanted.items()}
+    waiting.wait_for(lambda: states(pooler) == wanted, "the hosts are %s" % wanted, DEADLINE)
+
+
+ROLE = dict(more="target_session_attrs=read-write", role_check_period=0.2, host_hung_timeout=1.5,
+            query_wait_timeout=300)
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_each_address_of_a_name_is_a_host(make_pooler, fake, names, workers):
+    """It is tried and judged by itself: a standby is not used, and when the primary hangs the clients go on at
+    the address that was promoted."""
+    first, second = two_places(fake, names)
+    pooler = pooler_by_name(make_pooler, first, names, workers=workers, **ROLE)
+    clients = [pooler.connect() for _ in range(8)]
+    for client in clients * 3:
+        assert client.value("where") == first.host
+    are(pooler, _3="up", _4="unfit")
+    first.hangs.set()
+    for client in clients:
+        client.send(wire.query("where"))
+    are(pooler, _3="hangs", _4="unfit")
+    second.standby = False
+    for client in clients:
+        end = client.recv_until("DE")[-1]
+        assert second.host.encode() in end.body if end.kind == "D" else "does not answer" in end.text(), end
+    are(pooler, _3="hangs", _4="up")
+    first.standby = True
+    first.hangs.clear()
+    are(pooler, _3="unfit", _4="up")
+    for client in [pooler.connect() for _ in range(4)]:
+        assert client.value("where") == second.host
+
+
+def test_addresses_come_and_go(make_pooler, fake, names):
+    """Servers at an address that the name has no more are closed, others stay. The last one is still shown with
+    its address: it is the same host as before."""
+    first, second = two_places(fake, names)
+    names.addresses = [first.host]
+    pooler = pooler_by_name(make_pooler, first, names, **ROLE)
+    client = pooler.connect()
+    assert client.value("where") == first.host
+    waiting.wait_for(lambda: states(pooler) == {"db.example": "up"}, "it is one host", DEADLINE)
+    names.addresses = [second.host, first.host]
+    are(pooler, _3="up", _4="unfit")
+    first.standby, second.standby = True, False
+    are(pooler, _3="unfit", _4="up")
+    assert client.value("where") == second.host
+    client.query("begin")
+    names.addresses = [second.host]
+    are(pooler, _4="up")
+    waiting.wait_for(lambda: not first.open_sessions(), "the first one has no connection", DEADLINE)
+    assert client.value("where") == second.host
+    assert client.query("commit").tag == "COMMIT"
+    count = len(second.open_sessions())
+    names.addresses = []  # What was found before stays in use.
+    for _ in range(3):
+        asked = names.asked
+        waiting.wait_for(lambda: names.asked > asked, "the name is looked up", DEADLINE)
+    are(pooler, _4="up")
+    assert len(second.open_sessions()) == count
+
+
+def test_addresses_of_two_families(make_pooler, fake, names):
+    """A machine has often one of each: that is one host. Otherwise those of one family are the hosts."""
+    first, second = two_places(fake, names)
+    names.addresses, names.more = [first.host], ["::1"]
+    pooler = pooler_by_name(make_pooler, first, names, more="target_session_attrs=primary", role_check_period=0.2)
+    client = pooler.connect()
+    client.send(wire.query("where"))
+    waiting.wait_for(lambda: names.asked > 3, "the name is looked up", DEADLINE)
+    assert list(states(pooler)) == ["db.example"]
+    names.addresses = [first.host, second.host]
+    are(pooler, _3="up", _4="unfit")
+    assert client.finish().value == first.host
+
+
+def test_a_name_without_roles_is_one_host(make_pooler, fake, names):
+    """Nobody looks after it: connections go to its addresses in turn."""
+    first, second = two_places(fake, names)
+    pooler = pooler_by_name(make_pooler, first, names)
+    clients = [pooler.connect() for _ in range(4)]
+    for client in clients:
+        client.query("begin")
+    assert {client.value("where") for client in clients} == {first.host, second.host}
+    assert list(states(pooler)) == ["db.example"]
+
+
+def test_switchover_to_an_address(make_pooler, fake, names, restart):
+    """The choice, and that the name has several addresses, are known to a process that takes over."""
+    first, second = two_places(fake, names)
+    pooler = pooler_by_name(make_pooler, first, names, **ROLE)
+    client = pooler.connect()
+    assert client.value("where") == first.host
+    are(pooler, _3="up", _4="unfit")
+    error = pooler.admin.query("SWITCHOVER db TO db.example", check=False).errors[0]
+    assert "several" in error.text(), error
+    console = pooler.console()
+    console.send(wire.query("SWITCHOVER db TO 'db.example/127.0.0.4'"))
+    console.recv_until("N")
+    first.standby, second.standby = True, False
+    assert console.recv_until("C")[-1].tag() == "SWITCHOVER"
+    assert client.value("where") == second.host
+    mark = pooler.mark()
+    names.addresses = []  # The new process cannot look it up.
+    wait_end(restart(pooler), pooler)
+    assert set(states(pooler)) == {"db.example/127.0.0.3", "db.example/127.0.0.4"}
+    first.standby = False
+    assert client.value("where") == second.host
+    assert "server conn crashed" not in pooler.log()[mark:]
+    are(pooler, _3="unfit", _4="up")
