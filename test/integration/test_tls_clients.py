@@ -280,6 +280,18 @@ def test_revoked_certificate_is_refused(tls_pooler, ca):
         assert conn.execute("select 1").fetchone() == (1,)
 
 
+@pytest.mark.parametrize("name", ["TRUST_USER", "Trust_user", "*", "*_user", "trust_*", "*.trust_user", "trust_user.",
+                                  "trust_user ", " trust_user", "x.trust_user", "trust_user,CN=x"])
+def test_names_of_certificates_are_no_host_names(tls_pooler, ca, name):
+    """A name is compared letter by letter, also if it is an alternative one."""
+    pooler = tls_pooler("verify-full", auth_type="cert")
+    other = ca.issue("other", name, [] if "," in name or " " in name else [name])
+    with pytest.raises(psycopg.OperationalError, match="certificate authentication failed"):
+        libpq(pooler, ca, sslcert=other.cert_file, sslkey=other.key_file)
+    with libpq(pooler, ca, sslcert=ca.client.cert_file, sslkey=ca.client.key_file) as conn:
+        assert conn.execute("select 1").fetchone() == (1,)
+
+
 # protocol versions and ciphers
 
 
