@@ -158,10 +158,9 @@ void board_put_head(
 	begin = out->len;
 	buf_printf(out, "clients: %d active, %d waiting   ",
 	    pools_sum(board, "cl_active"), pools_sum(board, "cl_waiting"));
-	buf_printf(out, "servers: %d active, %d idle, %d logging in",
-	    pools_sum(board, "sv_active"),
-	    pools_sum(board, "sv_idle") + pools_sum(board, "sv_used"),
-	    pools_sum(board, "sv_login"));
+	buf_printf(out, "servers: %d active, %d idle, %d used, %d logging in",
+	    pools_sum(board, "sv_active"), pools_sum(board, "sv_idle"),
+	    pools_sum(board, "sv_used"), pools_sum(board, "sv_login"));
 	end_line(out, begin, width);
 	begin = out->len;
 	put_rate(out, board, "total_xact_count", " xact/s");

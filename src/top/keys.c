@@ -111,6 +111,17 @@ static enum keys_result scroll(struct keys *keys, int step)
 	return KEYS_DRAW;
 }
 
+static enum keys_result choose_panel(struct keys *keys, int key)
+{
+	for (int i = 0; i < PANELS; i++)
+		if (panel_key((enum panel_id)i) == key) {
+			keys->choice.id = (enum panel_id)i;
+			keys->choice.skip = 0;
+			return KEYS_ASK;
+		}
+	return KEYS_NOTHING;
+}
+
 static enum keys_result move(struct keys *keys, int key)
 {
 	switch (key) {
@@ -131,13 +142,7 @@ static enum keys_result move(struct keys *keys, int key)
 	case KEYS_PAGE_DOWN:
 		return scroll(keys, PAGE);
 	}
-	for (int i = 0; i < PANELS; i++)
-		if (panel_key((enum panel_id)i) == key) {
-			keys->choice.id = (enum panel_id)i;
-			keys->choice.skip = 0;
-			return KEYS_ASK;
-		}
-	return KEYS_NOTHING;
+	return choose_panel(keys, key);
 }
 
 enum keys_result keys_press(struct keys *keys, int key)
@@ -146,6 +151,9 @@ enum keys_result keys_press(struct keys *keys, int key)
 		return type(keys, key);
 	if (keys->is_helping) {
 		keys->is_helping = false;
+		enum keys_result chosen = choose_panel(keys, key);
+		if (chosen != KEYS_NOTHING)
+			return chosen;
 		return key == 'q' ? KEYS_LEAVE : KEYS_DRAW;
 	}
 	switch (key) {

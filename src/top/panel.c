@@ -384,11 +384,28 @@ static int width_of(const struct look *l, int i)
 	return i < 2 && c->kind == COLUMN_TEXT ? c->width + l->spare : c->width;
 }
 
+/* How many columns fit: a number is shown whole or not at all, a text at least as far
+ * as its title reaches. */
+static int columns_within(const struct look *l, int width)
+{
+	int count = panel_columns(l->choice->id);
+
+	for (int i = 0; i < count; i++) {
+		const struct column *c = &l->panel->columns[i];
+		int need = c->kind == COLUMN_TEXT ? (int)strlen(c->title) : c->width;
+		width -= i > 0;
+		if (i > 0 && width < need)
+			return i;
+		width -= width_of(l, i);
+	}
+	return count;
+}
+
 static void put_titles(struct buf *out, const struct look *l, int width)
 {
 	const struct column *by = sorted_by(l);
 
-	for (int i = 0; i < panel_columns(l->choice->id); i++) {
+	for (int i = 0, count = columns_within(l, width); i < count; i++) {
 		const struct column *c = &l->panel->columns[i];
 		char title[CELL];
 		snprintf(title, sizeof(title), "%s%s", c == by ? "*" : "", c->title);
@@ -402,7 +419,7 @@ static void put_row(struct buf *out, const struct look *l, size_t row, int width
 {
 	char text[CELL];
 
-	for (int i = 0; i < panel_columns(l->choice->id); i++) {
+	for (int i = 0, count = columns_within(l, width); i < count; i++) {
 		const struct column *c = &l->panel->columns[i];
 		print_cell(l, row, c, text);
 		width = put_cell(

@@ -18,8 +18,9 @@
 #include "top/screen.h"
 
 /* TEXT_WIDTH and TEXT_LINES: the size of the output if it is no terminal.  AGAIN_MS:
- * the pause before the next attempt to connect. */
-enum { TEXT_WIDTH = 200, TEXT_LINES = 1000000, AGAIN_MS = 1000 };
+ * the pause before the next attempt to connect.  SECOND_US: how long an answer may take
+ * until the view says that there is none, and how often it says so again. */
+enum { TEXT_WIDTH = 200, TEXT_LINES = 1000000, AGAIN_MS = 1000, SECOND_US = 1000000 };
 
 static const struct libpq_defaults of_console = {
     .dbname = "pgbouncer", .port = "6432", .is_console = true};
@@ -37,6 +38,8 @@ struct top {
 	bool has_seen;         /* all answers have arrived at least once */
 	bool is_over;
 	struct deadline due;
+	struct deadline overdue; /* set while an answer, or the login, is awaited */
+	uint64_t silent_since_us;
 	struct watch *keyboard;
 	struct err err;
 	char message[256];
@@ -82,6 +85,29 @@ static void leave(struct top *t)
 		pg_client_end(t->pg_client);
 }
 
+static void wait_for_answer(struct top *t)
+{
+	struct loop *loop = pg_client_loop(t->pg_client);
+
+	deadline_set(loop, &t->overdue, loop_now(loop) + SECOND_US);
+}
+
+/* The figures are old ones: the pooler does not answer. */
+static void tell_silence(struct deadline *overdue)
+{
+	struct top *t = container_of(overdue, struct top, overdue);
+	uint64_t silent_us =
+	    loop_now(pg_client_loop(t->pg_client)) - t->silent_since_us;
+
+	snprintf(t->message, sizeof(t->message), "no answer for %llu s",
+	    (unsigned long long)(silent_us / SECOND_US));
+	if (t->display || t->has_seen)
+		draw(t);
+	wait_for_answer(t);
+	if (t->is_over)
+		leave(t);
+}
+
 /* Asks for the next view that is needed, beginning with this one; after the last one it
  * draws. */
 static void ask_from(struct top *t, unsigned view)
@@ -90,11 +116,14 @@ static void ask_from(struct top *t, unsigned view)
 	       !board_needs(&t->board, (enum board_view)view, t->keys.choice.id))
 		view++;
 	t->asked = (enum board_view)view;
+	struct loop *loop = pg_client_loop(t->pg_client);
+	t->silent_since_us = loop_now(loop);
 	if (view < BOARD_VIEWS) {
+		wait_for_answer(t);
 		pg_client_ask(t->pg_client, board_query(t->asked));
 		return;
 	}
-	struct loop *loop = pg_client_loop(t->pg_client);
+	deadline_clear(loop, &t->overdue);
 	double wait_s = t->is_pressed ? 0 : t->keys.delay_s;
 	t->is_pressed = false;
 	t->has_seen = true;
@@ -253,8 +282,13 @@ static enum pg_client_answer connect_and_show(struct top *t)
 	if (!t->pg_client)
 		return answer;
 	listen_to_person(t);
+	deadline_init(&t->overdue, tell_silence);
+	if (!t->silent_since_us)
+		t->silent_since_us = loop_now(pg_client_loop(t->pg_client));
+	wait_for_answer(t);
 	answer = pg_client_run(t->pg_client);
 	deadline_clear(pg_client_loop(t->pg_client), &t->due);
+	deadline_clear(pg_client_loop(t->pg_client), &t->overdue);
 	watch_free(&t->keyboard);
 	pg_client_free(&t->pg_client);
 	table_clear(&t->answer);

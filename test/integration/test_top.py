@@ -101,6 +101,24 @@ def test_text_where_there_is_no_terminal(make_pooler, pg):
     assert texts[4].startswith("pools: 1") and texts[5].startswith("DATABASE "), texts
 
 
+def test_text_says_that_there_is_no_answer(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()})
+    with subprocess.Popen(command(pooler), stdout=subprocess.PIPE, text=True, env=environment(pooler)) as view:
+        lines = iter(view.stdout.readline, "")
+        assert any(line.startswith("pools: ") for line in lines)
+        pooler.signal("STOP")
+        try:
+            told = [next(line for line in lines if line.startswith("no answer for ")) for _ in range(2)]
+            seconds = [int(re.fullmatch(r"no answer for (\d+) s\n", line).group(1)) for line in told]
+            assert 1 <= seconds[0] < seconds[1]
+        finally:
+            pooler.signal("CONT")
+        # Its figures come again: a line without a message stands above the panel.
+        assert any(line == "\n" and next(lines).startswith("pools: ") for line in lines)
+        view.stdout.close()
+        assert view.wait(waiting.DEADLINE) == 0
+
+
 @pytest.mark.parametrize("conninfo, code, pattern", [
     ("host=127.0.0.1 port=1 user=x", 1, "could not connect"),
     ("host=127.0.0.1 nonsense=1", 1, "nonsense"),

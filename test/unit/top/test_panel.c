@@ -55,9 +55,10 @@ static int set_up(void **state)
 	    STATS "a 120 140 4000000 0 40000 0 0\nb 105 5 0 0 0 0 0\n"
 		  "pgbouncer 9 9 0 0 0 0 0\n");
 	fill(&f->board.now[BOARD_POOLS], 3000000,
-	    "database user cl_active cl_waiting sv_active sv_idle maxwait maxwait_us "
-	    "pool_mode\na u 3 1 2 1 2 500000 session\nb u 4 0 1 0 0 0 transaction\n"
-	    "pgbouncer pgbouncer 1 0 0 0 0 0 statment\n");
+	    "database user cl_active cl_waiting sv_active sv_idle sv_used maxwait "
+	    "maxwait_us pool_mode\na u 3 1 2 1 5 2 500000 session\n"
+	    "b u 4 0 1 0 0 0 0 transaction\npgbouncer pgbouncer 1 0 0 0 0 0 0 "
+	    "statment\n");
 	*state = f;
 	return 0;
 }
@@ -118,7 +119,8 @@ static void head_adds_up_without_the_console(void **state)
 	const char *text = shown(f, 80, 24);
 
 	has(text, "12:34:56 ");
-	has(text, "\nclients: 7 active, 1 waiting   servers: 3 active, 1 idle, ");
+	has(text,
+	    "\nclients: 7 active, 1 waiting   servers: 3 active, 1 idle, 5 used, ");
 	has(text, "\n60 xact/s   20 queries/s   2.0M B/s in   0 B/s out");
 }
 
@@ -180,6 +182,17 @@ static void lines_are_within_the_screen(void **state)
 	const char *wide = shown(f, 120, 24);
 	const char *titles = strstr(wide, "DATABASE"), *row = strstr(wide, "\na ") + 1;
 	assert_int_equal(strstr(titles, "MODE") - titles, strstr(row, "session") - row);
+	/* a title stands whole or not at all */
+	const char *all = " MODE         SV_USED  SV_TEST  SV_LOGIN";
+	has(shown(f, 115, 24), all);
+	for (int columns = 114; columns >= 83; columns--) {
+		const char *line = strstr(shown(f, columns, 24), " MODE");
+		size_t len = strcspn(line, "\n");
+		while (len && line[len - 1] == ' ')
+			len--;
+		assert_memory_equal(line, all, len);
+		assert_int_equal(all[len], ' ');
+	}
 	/* six lines are above the rows, one is below */
 	assert_null(strstr(shown(f, 80, 8), "\nb  "));
 	assert_non_null(strstr(shown(f, 80, 9), "\nb  "));
@@ -267,6 +280,11 @@ static void other_keys(void **state)
 	has(shown(f, 80, 24), "this help");
 	assert_int_equal(keys_press(&f->keys, 'x'), KEYS_DRAW);
 	assert_int_equal(keys_press(&f->keys, 'x'), KEYS_NOTHING);
+	/* the digits that the help lists choose panels there, too */
+	(void)keys_press(&f->keys, 'h');
+	assert_int_equal(keys_press(&f->keys, '4'), KEYS_ASK);
+	has(shown(f, 80, 24), "\nblockers: ");
+	(void)keys_press(&f->keys, '1');
 	for (const char *typed = "d0.5\n"; *typed; typed++)
 		(void)keys_press(&f->keys, *typed);
 	assert_true(f->keys.delay_s > 0.49 && f->keys.delay_s < 0.51);
