@@ -6,6 +6,7 @@
 #include "daemon/daemon.h"
 #include "daemon/options.h"
 #include "daemon/version.h"
+#include "tools/ask_reload.h"
 #include "tools/check.h"
 #include "tools/explain.h"
 #include "tools/make_userlist.h"
@@ -39,6 +40,8 @@ int main(int argc, char **argv)
 		return make_userlist(&options);
 	case OPTIONS_TOP:
 		return top_run(&options);
+	case OPTIONS_RELOAD:
+		return ask_reload(&options);
 	case OPTIONS_RUN:
 		break;
 	}

@@ -94,6 +94,9 @@ static void take_option(struct options *o, enum option_id id, const char *argume
 	case OPTION_TOP:
 		o->action = OPTIONS_TOP;
 		break;
+	case OPTION_RELOAD:
+		o->action = OPTIONS_RELOAD;
+		break;
 	case OPTION_VERSION:
 		o->action = OPTIONS_VERSION;
 		break;
@@ -138,11 +141,12 @@ int options_parse(struct options *o, int argc, char **argv)
 			   : misuse(o, "--make-userlist takes one CONNINFO: quote it");
 	if (o->output)
 		return misuse(o, "--output belongs to --make-userlist");
-	if (o->action == OPTIONS_TOP) {
+	if (o->action == OPTIONS_TOP || o->action == OPTIONS_RELOAD) {
 		o->conninfo = argv[optind];
 		return argc - optind <= 1
 			   ? 0
-			   : misuse(o, "--top takes one CONNINFO: quote it");
+			   : misuse(
+				 o, "--top and --reload take one CONNINFO: quote it");
 	}
 	if (argc - optind != 1)
 		return misuse(o, "no configuration file specified");
@@ -158,8 +162,9 @@ void options_help(FILE *out, const char *program)
 	    "%s is a connection pooler for PostgreSQL.\n\n"
 	    "Usage:\n  %s [OPTION]... CONFIG_FILE\n"
 	    "  %s --make-userlist CONNINFO [-o FILE]\n"
-	    "  %s --top [CONNINFO]\n\nOptions:\n",
-	    program, program, program, program);
+	    "  %s --top [CONNINFO]\n"
+	    "  %s --reload [CONNINFO]\n\nOptions:\n",
+	    program, program, program, program, program);
 	for (int id = 0; id < OPTION_COUNT; id++) {
 		const struct option_row *row = &option_rows[id];
 		char option[64], lead[sizeof(option)];

@@ -177,9 +177,34 @@ def service(make_pooler, pg, manager):
 
 def test_reload_of_the_same_program(service):
     mark = service.pooler.mark()
+    service.pooler.settings["query_timeout"] = 77
+    service.pooler.write_files()
     assert service.reload() == 0
-    service.pooler.wait_log("got SIGHUP, re-reading config", mark)
-    assert service.pid() == service.pooler.pid
+    assert service.pooler.show_one("CONFIG", key="query_timeout")["value"] == "77"
+    assert service.pid() == service.pooler.pid and "WARNING" not in service.pooler.log_since(mark)
+
+
+def test_reload_that_is_refused_fails(service):
+    """It waits for the outcome and says everything that is wrong."""
+    pooler = service.pooler
+    good = pooler.ini_text()
+    pooler.write("pgbouncer.ini", good + "[pgbouncer]\npol_mode = session\nlisten_port = x\n")
+    mark, line = pooler.mark(), good.count("\n") + 2
+    assert service.reload() == 1
+    told = [text for text in pooler.log_since(mark).splitlines() if not text.startswith("<")]
+    for part in ("(%s:%d)" % (pooler.ini, line), "did you mean pool_mode?", "%s:%d: " % (pooler.ini, line + 1)):
+        assert part in "\n".join(told), told
+    pooler.write("pgbouncer.ini", good)
+    assert service.reload() == 0
+
+
+def test_reload_of_a_process_without_a_unix_socket(make_pooler, pg, manager):
+    pooler = make_pooler({"db": pg.conn()}, settings={"unix_socket_dir": ""}, start=False)
+    service = Service(pooler, manager)
+    mark = pooler.mark()
+    assert service.reload() == 0
+    pooler.wait_log("the outcome of the reload is in the log", mark)
+    pooler.wait_log("got SIGHUP, re-reading config", mark)
 
 
 def test_reload_of_a_new_program(service):

@@ -97,6 +97,12 @@ static void help_and_version_need_no_file(void **state)
 		assert_string_equal(o.conninfo, "host=a");
 		assert_string_equal(o.output, "list");
 	}
+	{
+		PARSE(o, "--reload host=a");
+		assert_int_equal(rc, 0);
+		assert_int_equal(o.action, OPTIONS_RELOAD);
+		assert_string_equal(o.conninfo, "host=a");
+	}
 }
 
 static void misuse(void **state)
