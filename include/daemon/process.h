@@ -26,7 +26,9 @@ void process_tell_starter(int *starter, bool keeps_stderr);
 /* Ignores SIGPIPE, so that writing to a closed connection does not end the process. */
 void process_ignore_sigpipe(void);
 
-/* Logs the line `kernel file descriptor limit: ...`. */
-void process_log_limits(struct log *log, long long max_client_conn, long long expected);
+/* Logs the line `kernel file descriptor limit: ...`, and a warning if it is too low.
+ * has_servers: those of servers are among the expected descriptors. */
+void process_log_limits(
+    struct log *log, long long max_client_conn, long long expected, bool has_servers);
 
 #endif

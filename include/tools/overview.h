@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "base/buf.h"
-#include "tools/sizing.h"
+#include "daemon/sizing.h"
 
 struct overview {
 	/* borrowed */

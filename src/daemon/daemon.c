@@ -16,6 +16,7 @@
 #include "daemon/reload_run.h"
 #include "daemon/signals.h"
 #include "daemon/site_build.h"
+#include "daemon/sizing.h"
 #include "daemon/spread.h"
 #include "daemon/takeover.h"
 #include "daemon/team.h"
@@ -61,9 +62,6 @@ static int check_old_process(
 	bool is_reboot = d->options->is_reboot;
 
 	if (is_reboot) {
-		/* tools that watch the log know this line */
-		log_put(d->site.log, LEVEL_WARNING | KIND_TAKEOVER, NULL,
-		    "Online restart is deprecated, use so_reuseport instead");
 		if (!dir || !*dir)
 			return err_set(err, "cannot reboot if unix dir not configured");
 		if (*dir == '@')
@@ -130,30 +128,27 @@ static int settle(struct daemon *d, const struct loaded_config *c, struct err *e
 
 /* ---- the parts ---- */
 
-/* An estimate for the log: descriptors of clients, and of full pools for each known
- * user of each database. */
-static long long expected_descriptors(const struct catalog *c)
+static void log_limits(struct daemon *d)
 {
-	const struct settings *s = &c->config->settings;
-	long long sum = s->max_client_conn + 10LL + team_descriptors(team_size(s)) +
-			(long long)metrics_descriptors(s);
-	long long users = (long long)catalog_user_count(c);
-	const struct database *db;
-	size_t at = 0;
+	struct sizing_input input;
+	struct sizing sizing;
+	bool has_servers;
 
-	while ((db = map_next(c->databases, &at)))
-		sum += scope_default_pool_size(scope_of_database(db)) *
-		       (db->forced_user ? 1LL : users);
-	return sum;
+	sizing_input_init(&input, &d->in_force);
+	input.needs_no_hosts = true;
+	sizing_init(&sizing, &input);
+	long long needed = sizing_descriptors(&sizing, &has_servers);
+	process_log_limits(
+	    d->site.log, site_settings(&d->site)->max_client_conn, needed, has_servers);
+	sizing_done(&sizing);
+	sizing_input_done(&input);
 }
 
 static int begin_to_serve(struct daemon *d, struct err *err)
 {
 	struct site *site = &d->site;
-	const struct settings *settings = site_settings(site);
 
-	process_log_limits(
-	    site->log, settings->max_client_conn, expected_descriptors(site->catalog));
+	log_limits(d);
 	process_ignore_sigpipe();
 	if (signals_start(site, err) < 0)
 		return -1;
@@ -179,7 +174,8 @@ static void say_up(struct daemon *d)
 		log_warning(site->log, "%s; this process goes on without it", err.text);
 	log_info(site->log,
 	    "process up: PgBouncer %s, libevent %s (%s), adns: %s, tls: %s",
-	    version_number(), loop_library_version(), loop_method(site->loop),
+	    version_number(), loop_library_version(),
+	    site->net.ring ? net_engine_name(&site->net) : loop_method(site->loop),
 	    dns_library_version(), version_tls());
 	d->takes_over ? notify_taken_over() : notify_ready();
 	process_tell_starter(&d->starter, keeps_stderr(d));

@@ -101,7 +101,8 @@ void process_ignore_sigpipe(void)
 	sigaction(SIGPIPE, &ignore, NULL);
 }
 
-void process_log_limits(struct log *log, long long max_client_conn, long long expected)
+void process_log_limits(
+    struct log *log, long long max_client_conn, long long expected, bool has_servers)
 {
 	struct rlimit limit;
 
@@ -115,4 +116,11 @@ void process_log_limits(struct log *log, long long max_client_conn, long long ex
 	    "expected fd use: %lld",
 	    (unsigned long long)limit.rlim_cur, (unsigned long long)limit.rlim_max,
 	    max_client_conn, expected);
+	if ((unsigned long long)expected > limit.rlim_cur)
+		log_warning(log,
+		    "%lld file descriptors may be needed%s, and the limit is %llu: "
+		    "raise it with ulimit -n, or LimitNOFILE of the service, or lower "
+		    "max_client_conn",
+		    expected, has_servers ? "" : " without those for servers",
+		    (unsigned long long)limit.rlim_cur);
 }

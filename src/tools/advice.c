@@ -257,10 +257,8 @@ static void look_at_hosts(struct advice *a)
 
 static void look_at_descriptors(struct advice *a)
 {
-	const struct sizing *s = a->o->sizing;
-	bool is_limited = s->descriptors < SIZING_NO_LIMIT;
-	int64_t needed =
-	    is_limited ? s->descriptors : s->clients + s->others + s->peers;
+	bool is_limited;
+	int64_t needed = sizing_descriptors(a->o->sizing, &is_limited);
 
 	if (needed <= a->o->descriptor_limit)
 		return;

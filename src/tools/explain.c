@@ -9,20 +9,8 @@
 #include <unistd.h>
 
 #include "base/wrapped.h"
-#include "conf/entry.h"
-#include "daemon/team.h"
 #include "tools/advice.h"
 #include "tools/check.h"
-
-static bool has_external_auth(const struct loaded_config *c)
-{
-	int type = c->config->settings.auth_type;
-
-	if (type == AUTH_PAM || type == AUTH_LDAP)
-		return true;
-	return c->rules && (hba_find_method(c->rules->hba, HBA_PAM) ||
-			       hba_find_method(c->rules->hba, HBA_LDAP));
-}
 
 static bool is_there(const char *file)
 {
@@ -34,24 +22,13 @@ static bool is_there(const char *file)
 unsigned explain_config(FILE *out, const struct options *options)
 {
 	struct loaded_config loaded;
-	struct database_config template;
-	struct arena *arena = arena_new();
-	struct err err;
 	unsigned problems;
 	struct sizing sizing;
 
 	loaded_config_init(&loaded);
 	problems = check_loaded(out, options, &loaded);
-	struct sizing_input input = {
-	    .config = loaded.config,
-	    .users = loaded.users,
-	    .workers = team_size(&loaded.config->settings),
-	    .has_external_auth = has_external_auth(&loaded),
-	};
-	if (loaded.config->template &&
-	    entry_parse_connstr(
-		&template, "*", loaded.config->template->connstr, arena, &err) == 0)
-		input.template = &template;
+	struct sizing_input input;
+	sizing_input_init(&input, &loaded);
 	if (problems > 0 && is_there(options->file))
 		wrapped_put(out, "",
 		    "The problems above have to be solved first. What follows is about "
@@ -67,11 +44,7 @@ unsigned explain_config(FILE *out, const struct options *options)
 		advice_put(out, &o);
 		sizing_done(&sizing);
 	}
-	if (input.template)
-		mem_wipe_text(template.connstr);
-	if (input.template)
-		mem_wipe_text(template.password);
-	arena_free(&arena);
+	sizing_input_done(&input);
 	loaded_config_done(&loaded);
 	return problems;
 }

@@ -4,9 +4,11 @@ import contextlib
 import json
 import os
 import re
+import resource
 import socket
 import threading
 import time
+import urllib.request
 
 import pytest
 
@@ -50,8 +52,25 @@ def test_startup_lines(pooler):
     assert re.search(r" LOG listening on 127\.0\.0\.1:%d$" % pooler.port, log, re.M)
     assert re.search(r" LOG listening on unix:%s/\.s\.PGSQL\.%d$" % (pooler.dir, pooler.port), log,
                      re.M)
-    assert re.search(r" LOG process up: PgBouncer \S+, libevent \S+ \(\w+\), adns: .+, tls: .+$",
-                     log, re.M)
+    engine = re.search(r" LOG process up: PgBouncer \S+, libevent \S+ \((\w+)\), adns: .+, tls: .+$", log, re.M)
+    assert engine and engine.group(1) == pooler.show_one("STATE", key="io_engine")["value"]
+
+
+def test_descriptors_that_are_needed(make_pooler, pg):
+    """The log and --explain-config have one number; a limit below it is warned of, and a metric has what is in use."""
+    port = waiting.PORTS.take()
+    pooler = make_pooler({"db": pg.conn(), "forced": pg.conn(user="trust_user"), "narrow": pg.conn(max_db_connections=3)},
+                         settings={"metrics_listen": "127.0.0.1:%d" % port, "max_client_conn": 300}, users={"x": "pool_size=7"}, start=False)
+    pooler.preexec = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+    pooler.start()
+    needed = re.search(r" max expected fd use: (\d+)$", pooler.log(), re.M).group(1)
+    assert re.search(r" WARNING %s file descriptors may be needed, and the limit is 200: raise it" % needed, pooler.log())
+    _, out, _ = pooler.run("--explain-config", pooler.ini)
+    assert re.search(r"^  needed at most +%s$" % needed, out, re.M), out
+    with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % port) as answer:
+        text = answer.read().decode()
+    # The scrape has a descriptor of its own.
+    assert 0 <= int(re.search(r"^process_open_fds (\d+)$", text, re.M).group(1)) - pooler.fds() <= 2
 
 
 def test_connection_lines(pooler, pg):

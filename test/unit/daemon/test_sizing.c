@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "conf/entry.h"
+#include "daemon/sizing.h"
 #include "daemon/team.h"
-#include "tools/sizing.h"
 
 static struct sizing sizing;
 static struct sizing_input input;

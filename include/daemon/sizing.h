@@ -3,8 +3,8 @@
  * all: an upper bound, which is exact for most configurations (sizing.c).  It is
  * computed from the configuration alone: no server is asked, and no connection opened.
  */
-#ifndef TOOLS_SIZING_H
-#define TOOLS_SIZING_H
+#ifndef DAEMON_SIZING_H
+#define DAEMON_SIZING_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,6 +13,7 @@
 #include "auth/userlist.h"
 #include "conf/config.h"
 #include "conf/scope.h"
+#include "daemon/loaded_config.h"
 
 /* This number stands for "no limit"; larger results are cut to it. */
 #define SIZING_NO_LIMIT (INT64_C(1) << 40)
@@ -24,7 +25,14 @@ struct sizing_input {
 	const struct database_config *template; /* the `*` entry, parsed; NULL: none */
 	unsigned workers;                       /* threads that serve clients */
 	bool has_external_auth; /* LDAP or PAM checks users: any name may log in */
+	bool needs_no_hosts;    /* only the sums are needed */
+	struct arena *arena;    /* owned: what parsed_template refers to */
+	struct database_config parsed_template;
 };
+
+/* loaded must outlast it; sizing_input_done wipes its copy of the template. */
+void sizing_input_init(struct sizing_input *input, const struct loaded_config *loaded);
+void sizing_input_done(struct sizing_input *input);
 
 /* The bound: for the databases and users that the
  * configuration and the user list name; and for all databases and users that are
@@ -52,6 +60,9 @@ struct sizing {
 
 void sizing_init(struct sizing *s, const struct sizing_input *input);
 void sizing_done(struct sizing *s);
+/* How many descriptors may be needed; without those of servers (*has_servers false) if
+ * nothing limits these. */
+int64_t sizing_descriptors(const struct sizing *s, bool *has_servers);
 
 /* The greatest number of connections of one pool, with its reserve. */
 int64_t sizing_pool(struct scope scope);

@@ -7,12 +7,13 @@
  * limits of both kinds are mixed so that each sum is too great somewhere.  Users with
  * the same settings form one class.
  */
-#include "tools/sizing.h"
+#include "daemon/sizing.h"
 
 #include <string.h>
 
 #include "base/map.h"
 #include "base/text.h"
+#include "conf/entry.h"
 #include "daemon/team.h"
 #include "metrics/metrics.h"
 
@@ -288,7 +289,13 @@ static int64_t most_at(
 
 		if (host && !has_host(m, db, host))
 			continue;
-		for (size_t u = 0; u < m->class_count; u++) {
+		size_t u = 0, end = m->class_count;
+		if (db->user && !m->asked[i]) {
+			const struct class *own = map_get_str(m->by_name, db->user);
+			u = (size_t)(own - m->classes);
+			end = u + 1;
+		}
+		for (; u < end; u++) {
 			int64_t room = room_of(m, i, &m->classes[u], is_named);
 
 			if (room == 0)
@@ -383,6 +390,48 @@ static void count_descriptors(struct sizing *s, const struct sizing_input *input
 	s->descriptors = limited(s->clients + s->others + s->peers + s->servers.all);
 }
 
+int64_t sizing_descriptors(const struct sizing *s, bool *has_servers)
+{
+	*has_servers = s->descriptors < SIZING_NO_LIMIT;
+	return *has_servers ? s->descriptors : s->clients + s->others + s->peers;
+}
+
+static bool has_external_auth(const struct loaded_config *c)
+{
+	int type = c->config->settings.auth_type;
+
+	if (type == AUTH_PAM || type == AUTH_LDAP)
+		return true;
+	return c->rules && (hba_find_method(c->rules->hba, HBA_PAM) ||
+			       hba_find_method(c->rules->hba, HBA_LDAP));
+}
+
+void sizing_input_init(struct sizing_input *input, const struct loaded_config *loaded)
+{
+	struct err ignored;
+
+	*input = (struct sizing_input){
+	    .config = loaded->config,
+	    .users = loaded->users,
+	    .workers = team_size(&loaded->config->settings),
+	    .has_external_auth = has_external_auth(loaded),
+	    .arena = arena_new(),
+	};
+	if (loaded->config->template &&
+	    entry_parse_connstr(&input->parsed_template, "*",
+		loaded->config->template->connstr, input->arena, &ignored) == 0)
+		input->template = &input->parsed_template;
+}
+
+void sizing_input_done(struct sizing_input *input)
+{
+	if (input->template) {
+		mem_wipe_text(input->parsed_template.connstr);
+		mem_wipe_text(input->parsed_template.password);
+	}
+	arena_free(&input->arena);
+}
+
 void sizing_init(struct sizing *s, const struct sizing_input *input)
 {
 	const struct config *c = input->config;
@@ -407,7 +456,8 @@ void sizing_init(struct sizing *s, const struct sizing_input *input)
 		m.askers[i] = (struct asker){class, m.asked[place]};
 		m.asked[place] = &m.askers[i];
 	}
-	find_hosts(s, &m);
+	if (!input->needs_no_hosts)
+		find_hosts(s, &m);
 	for (size_t i = 0; i < s->host_count; i++)
 		count_host(&m, &s->hosts[i]);
 	s->servers.named = most_at(&m, NULL, true);
