@@ -46,6 +46,7 @@ $(BUILD)/configure: configure.ac
 $(BUILD)/config.mk: $(BUILD)/configure $(BUILD)/configure.flags
 	@echo "  CONFIGURE $(CONFIGURE_FLAGS)"
 	@cd $(BUILD) && ./configure -q --srcdir='$(CURDIR)' $(CONFIGURE_FLAGS)
+	@sed -n 's/^FOUND = /  FOUND /p' $@
 	@touch $@
 
 # ----------------------------------------------------------------- compiler

@@ -28,8 +28,10 @@ void wait_begin_switchover(struct client *client, struct switchover *s);
 /* Checks all conditions now.  RESUME calls it, so that commands which wait for the
  * PAUSE that it ends get an error at once. */
 void wait_review(struct site *site);
-/* A cancel request for the console: a SWITCHOVER that it waits for is interrupted. */
-void wait_cancel(struct client *client);
+/* A cancel request for the console: a SWITCHOVER that it waits for is interrupted.
+ * resumes: RESUME of the whole pooler follows, so commands that wait for its PAUSE or
+ * SUSPEND get an error. */
+void wait_cancel(struct client *client, bool resumes);
 /* The console closes: its commands wait no longer. */
 void wait_drop(struct client *client);
 

@@ -179,6 +179,8 @@ void client_leave(struct client *client);
 /* How log lines name a client.  They have its database only once its user is known. */
 void client_name_it(const struct conn *conn, struct conn_name *out);
 
+/* Are these the first bytes of a request of HTTP? */
+bool client_is_http(const uint8_t *bytes, size_t have);
 /* conn_ops.malformed of all phases after the login. */
 void client_malformed(struct conn *conn, const uint8_t *bytes, size_t have);
 

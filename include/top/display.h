@@ -11,8 +11,6 @@
 
 struct display;
 
-/* Was the program built with ncurses? */
-bool display_is_built_in(void);
 /* Takes over the terminal.  NULL and err: it cannot be used. */
 struct display *display_open(struct err *err);
 /* Restores the terminal. */

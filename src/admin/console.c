@@ -246,11 +246,13 @@ static bool console_admit(struct client *client)
 static void console_cancel(struct client *client)
 {
 	struct site *site = client->conn.site;
+	bool resumes = site->shutdown == SHUTDOWN_NONE &&
+		       (site->catalog->paused || site->catalog->suspended);
 
-	if (client->is_admin)
-		wait_cancel(client);
-	if (client->is_admin && site->shutdown == SHUTDOWN_NONE &&
-	    (site->catalog->paused || site->catalog->suspended))
+	if (!client->is_admin)
+		return;
+	wait_cancel(client, resumes);
+	if (resumes)
 		site->verbs->resume(site);
 }
 

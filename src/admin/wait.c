@@ -33,6 +33,13 @@ static const char *const tags[] = {
     [WAIT_SUSPEND] = "SUSPEND",
 };
 
+/* In errors, of what RESUME ends. */
+static const char *const names[] = {
+    [WAIT_PAUSE] = "pause",
+    [WAIT_CLOSE] = NULL,
+    [WAIT_SUSPEND] = "suspend",
+};
+
 static bool is_clean_pool(const struct pool *pool)
 {
 	const struct seat *seat;
@@ -139,8 +146,7 @@ static bool reply_if_over(
 		reply_done(client, tags[kind]);
 		return true;
 	case INTERRUPTED:
-		reply_error(
-		    client, ERROR_RESUMED, kind == WAIT_SUSPEND ? "suspend" : "pause");
+		reply_error(client, ERROR_RESUMED, names[kind]);
 		return true;
 	case GOES_ON:
 		break;
@@ -208,14 +214,22 @@ void wait_begin_switchover(struct client *client, struct switchover *s)
 	arm(waits);
 }
 
-void wait_cancel(struct client *client)
+void wait_cancel(struct client *client, bool resumes)
 {
-	struct wait *wait;
+	struct waits *waits = client->conn.site->waits;
+	struct wait *wait, *after;
 
-	list_for (wait, &client->conn.site->waits->list, node) {
-		if (wait->client == client && wait->switchover)
-			switchover_interrupt(wait->switchover);
+	list_for_safe (wait, after, &waits->list, node) {
+		if (wait->switchover) {
+			if (wait->client == client)
+				switchover_interrupt(wait->switchover);
+		} else if (resumes && !wait->database && names[wait->kind]) {
+			reply_error(
+			    wait->client, ERROR_WAIT_CANCELED, names[wait->kind]);
+			wait_free(waits, wait);
+		}
 	}
+	arm(waits);
 }
 
 void wait_drop(struct client *client)

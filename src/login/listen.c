@@ -137,7 +137,10 @@ static enum step startup_message(struct conn *conn, const struct message *m)
 		return STEP_CLOSE;
 	}
 	if (m->type != 0) {
-		conn_doom(conn, "%s", error_text(ERROR_BAD_PACKET));
+		if (client_is_http(m->bytes, m->have))
+			client_malformed(conn, m->bytes, m->have);
+		else
+			conn_doom(conn, "%s", error_text(ERROR_BAD_PACKET));
 		return STEP_CLOSE;
 	}
 	if (!message_is_whole(m))

@@ -174,7 +174,7 @@ void client_fatal_text(struct client *client, const char *sqlstate, const char *
 	    &(struct elaboration){limit_describe_hosts(client, text, detail), NULL});
 }
 
-/* DETAIL and HINT of an error that a limit has caused: the limit's value, in `text`,
+/* DETAIL and HINT of an error: the value of the limit that has caused it, in `text`,
  * and what to do. */
 static struct elaboration elaborate(
     const struct client *client, enum error_id id, char text[LIMIT_TEXT])
@@ -184,7 +184,7 @@ static struct elaboration elaborate(
 	if (!setting)
 		return (struct elaboration){NULL, NULL};
 	return (struct elaboration){
-	    limit_describe(client, setting, text), error_remedy(id)};
+	    *setting ? limit_describe(client, setting, text) : NULL, error_remedy(id)};
 }
 
 void client_fatal(struct client *client, enum error_id id, ...)
@@ -242,12 +242,24 @@ void client_notice(struct client *client, const char *text)
 	buf_done(&buf);
 }
 
+bool client_is_http(const uint8_t *bytes, size_t have)
+{
+	static const char *const methods[] = {
+	    "GET ", "HEAD ", "POST ", "OPTIONS ", "PRI "};
+	bool is_method = false;
+
+	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+		is_method |= have >= 4 && memcmp(bytes, methods[i], 4) == 0;
+	return is_method;
+}
+
 void client_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
 {
 	char hex[2 * 8 + 1] = "";
 	for (size_t i = 0; i < have && i < 8; i++)
 		snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
-	client_fatal(conn_client(conn), ERROR_BAD_HEADER, hex);
+	client_fatal(conn_client(conn),
+	    client_is_http(bytes, have) ? ERROR_HTTP_REQUEST : ERROR_BAD_HEADER, hex);
 }
 
 /* ---- messages in transit ---- */

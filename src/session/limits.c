@@ -9,6 +9,7 @@
 #include "conf/scope.h"
 #include "pool/catalog.h"
 #include "pool/hosts_role.h"
+#include "pool/pool_effective.h"
 #include "pool/room.h"
 
 /* The limits of queries and transactions are those of the pool's user, all others those
@@ -57,17 +58,6 @@ static double limit_value(const struct client *client, const char *setting)
 	return 0;
 }
 
-static void copy_lack(
-    const struct pool *pool, const char *before, char *out, size_t size)
-{
-	struct buf why;
-
-	buf_init(&why, 0);
-	hosts_describe_lack(pool, &why);
-	snprintf(out, size, "%s%s", before, buf_text(&why));
-	buf_done(&why);
-}
-
 const char *limit_describe_hosts(
     const struct client *client, const char *text, char out[LIMIT_TEXT])
 {
@@ -76,8 +66,42 @@ const char *limit_describe_hosts(
 	if (!pool || pool->database->hosts.count < 2 || !pool->refusal ||
 	    (strcmp(text, pool->refusal) != 0 && strcmp(text, pool->fast_failure) != 0))
 		return NULL;
-	copy_lack(pool, "", out, LIMIT_TEXT);
+	struct buf why;
+
+	buf_init(&why, 0);
+	hosts_describe_lack(pool, &why);
+	snprintf(out, LIMIT_TEXT, "%s", buf_text(&why));
+	buf_done(&why);
 	return out;
+}
+
+/* What a client waits for that has no server. */
+static void describe_wait(const struct pool *pool, struct buf *out)
+{
+	const char *lacked, *failure;
+	int limit = 0;
+
+	if (hosts_are_watched(pool->database) && !hosts_has_server(pool)) {
+		hosts_describe_lack(pool, out);
+		return;
+	}
+	lacked = room_lacked(pool, &limit);
+	if (lacked) {
+		buf_printf(out, "the pool waits for room under %s, which is %d", lacked,
+		    limit);
+		return;
+	}
+	(void)pool_last_attempt(pool, &failure);
+	if (pool_is_paused(pool))
+		buf_printf(out, "database \"%s\" is paused", pool->database->name);
+	else if (failure)
+		buf_printf(out, "the last connection to a server failed: %s", failure);
+	else if (pool_size(pool) > 0 &&
+		 pool_servers_everywhere(pool) >= (size_t)pool_size(pool))
+		buf_printf(out,
+		    "pool_size of database \"%s\" and user \"%s\" is %d, and all these "
+		    "server connections are in use",
+		    pool->database->name, pool->user->name, pool_size(pool));
 }
 
 const char *limit_describe(
@@ -94,20 +118,13 @@ const char *limit_describe(
 		return out;
 	}
 	const struct ask *ask = &client->request.ask;
-	int limit = 0, len = snprintf(out, LIMIT_TEXT, "%s is %.15g", setting,
-			   limit_value(client, setting));
-	const char *lacked =
-	    ask->state == ASK_WAITING ? room_lacked(ask->pool, &limit) : NULL;
+	struct buf why;
 
-	/* does the client wait because no host serves its pool? */
-	bool lacks_host = ask->pool && !ask->seat &&
-			  hosts_are_watched(ask->pool->database) &&
-			  !hosts_has_server(ask->pool);
-
-	if (lacked && len > 0 && len < LIMIT_TEXT)
-		snprintf(out + len, (size_t)(LIMIT_TEXT - len),
-		    "; the pool waits for room under %s, which is %d", lacked, limit);
-	else if (lacks_host && len > 0 && len < LIMIT_TEXT)
-		copy_lack(ask->pool, "; ", out + len, (size_t)(LIMIT_TEXT - len));
+	buf_init(&why, 0);
+	if (ask->state == ASK_WAITING)
+		describe_wait(ask->pool, &why);
+	snprintf(out, LIMIT_TEXT, "%s is %.15g%s%s", setting,
+	    limit_value(client, setting), why.len ? "; " : "", buf_text(&why));
+	buf_done(&why);
 	return out;
 }

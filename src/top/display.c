@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/mem.h"
 #include "config.h"
 
 #ifdef HAVE_NCURSES
@@ -16,18 +17,12 @@
 #	include <sys/ioctl.h>
 #	include <unistd.h>
 
-#	include "base/mem.h"
 #	include "top/keys.h"
 
 struct display {
 	SCREEN *screen;
 	bool has_colors;
 };
-
-bool display_is_built_in(void)
-{
-	return true;
-}
 
 struct display *display_open(struct err *err)
 {
@@ -149,46 +144,61 @@ int display_key(struct display *d)
 
 #else
 
-bool display_is_built_in(void)
-{
-	return false;
-}
+#	include <poll.h>
+#	include <stdio.h>
+#	include <sys/ioctl.h>
+#	include <unistd.h>
+
+/* Without ncurses: the lines are written anew each time, and keys come with the next
+ * Enter. */
+struct display {
+	char unused;
+};
 
 struct display *display_open(struct err *err)
 {
-	err_set(err,
-	    "this program was built without ncurses: the live view can only be "
-	    "written as text, as in pgbouncer --top | cat");
-	return NULL;
+	(void)err;
+	return mem_zero(sizeof(struct display));
 }
 
-void display_close(struct display **display)
+void display_close(struct display **dp)
 {
-	*display = NULL;
+	mem_free(*dp);
+	*dp = NULL;
 }
 
-void display_resize(struct display *display)
+void display_resize(struct display *d)
 {
-	(void)display;
+	(void)d;
 }
 
-void display_size(const struct display *display, int *width, int *lines)
+void display_size(const struct display *d, int *width, int *lines)
 {
-	(void)display;
-	*width = 80;
-	*lines = 24;
+	struct winsize size = {.ws_row = 24, .ws_col = 80};
+
+	(void)d;
+	(void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+	*width = size.ws_col;
+	*lines = size.ws_row;
 }
 
-void display_draw(
-    struct display *display, const char *text, int titles, const char *foot)
+void display_draw(struct display *d, const char *text, int titles, const char *foot)
 {
-	(void)display, (void)text, (void)titles, (void)foot;
+	(void)d, (void)titles;
+	/* to the first place, and everything behind it away */
+	printf("\033[H\033[J%s%s ", text, foot);
+	fflush(stdout);
 }
 
-int display_key(struct display *display)
+int display_key(struct display *d)
 {
-	(void)display;
-	return -1;
+	struct pollfd typed = {.fd = STDIN_FILENO, .events = POLLIN};
+	unsigned char key;
+
+	(void)d;
+	if (poll(&typed, 1, 0) <= 0)
+		return -1;
+	return read(STDIN_FILENO, &key, 1) == 1 ? key : 'q';
 }
 
 #endif

@@ -502,6 +502,7 @@ def test_cancel_of_pause(pooler):
     assert not pauser.has_data(0.2)
     pauser.cancel()
     waiting.wait_for(lambda: pooler.show("STATE")[0]["value"] == "yes", "resumed")
+    assert pauser.finish().errors[0].text() == "pause was interrupted by a cancel request"
     client.query("commit")
     assert client.value("select 1") == "1"
 

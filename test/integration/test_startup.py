@@ -489,6 +489,22 @@ def test_special_packet_after_login(pooler):
         client.expect_fatal("unknown pkt")
 
 
+def test_http_at_the_port_of_clients(pooler):
+    mark = pooler.mark()
+    with pooler.raw() as raw:
+        raw.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        error = raw.recv_until("E")[-1]
+    assert error.text() == "bad packet header: '474554202f6d6574' (an HTTP request)"
+    assert error.field("H") == "Ask for metrics and health checks at the address of metrics_listen."
+    pooler.wait_log(r"pooler error: bad packet header: '474554202f6d6574' \(an HTTP request\)", mark)
+
+
+def test_what_to_do_about_an_unsupported_parameter(pooler):
+    with pooler.client(nonsense="1") as client, pytest.raises(wire.Refused) as refused:
+        client.login()
+    assert refused.value.message.field("H").startswith("Add the parameter to ignore_startup_parameters, or to track")
+
+
 @pytest.mark.parametrize("length", [0, 3, -1, -2147483648])
 def test_bad_length_after_login(pooler, length):
     client = pooler.connect()

@@ -326,9 +326,32 @@ def test_error_names_the_limit_that_was_hit(make_pooler, pg, place):
         holder.query("begin")
         waiter.send(wire.query("select 1"))
         error = waiter.expect_error("query_wait_timeout")
-        assert error.field("D") == "query_wait_timeout is 1"
-        assert error.field("H").startswith("Try again later. SHOW POOLS and SHOW SERVERS on the console tell who")
-    pooler.wait_log("pooler error: query_wait_timeout\n\tquery_wait_timeout is 1$")
+        detail = ('query_wait_timeout is 1; pool_size of database "db" and user "second_user" is 1, and all these '
+                  "server connections are in use")
+        assert error.field("D") == detail
+        assert error.field("H").startswith("Try again later. SHOW BLOCKERS on the console tells who")
+    pooler.wait_log("pooler error: query_wait_timeout\n\t%s$" % detail)
+
+
+@pytest.mark.parametrize("setting, text", [("query_wait_timeout", "query_wait_timeout"),
+                                           ("client_login_timeout", "client_login_timeout (server down)")])
+def test_error_says_why_the_server_is_down(make_pooler, setting, text):
+    pooler = make_pooler({"db": "host=127.0.0.1 port=%d" % waiting.PORTS.take()}, settings={setting: 1})
+    with pooler.client() as client, pytest.raises(wire.Refused) as refused:
+        client.login()
+    error = refused.value.message
+    assert error.text() == text
+    assert error.field("D") == setting + " is 1; the last connection to a server failed: Connection refused"
+
+
+def test_error_says_that_the_database_is_paused(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn()}, settings={"query_wait_timeout": 1})
+    with pooler.connect() as client:
+        pooler.admin.query("PAUSE db")
+        client.send(wire.query("select 1"))
+        error = client.expect_error("query_wait_timeout")
+        assert error.field("D") == 'query_wait_timeout is 1; database "db" is paused'
+        pooler.admin.query("RESUME db")
 
 
 def test_error_names_the_limit_on_clients(make_pooler, pg):

@@ -362,6 +362,7 @@ class Refused(Exception):
 
 # Error texts about a limit or a timeout.
 LIMIT = re.compile("timeout|connections (allowed|exceeded)")
+REMEDY = re.compile("unsupported (options )?startup parameter|an HTTP request")
 
 
 class Wire:
@@ -445,13 +446,13 @@ class Wire:
 
     def expect_error(self, text, severity="FATAL", code=None):
         """Asserts that the next message is exactly the pooler's own ErrorResponse. DETAIL and HINT
-        may follow only when a limit was reached."""
+        may follow only when a limit was reached, HINT alone where the remedy is known."""
         got = self.recv()
         if code is None:
             code = codes.code_of(text) if severity == "FATAL" else "08P01"
         pairs = [("S", severity), ("C", code), ("M", text)]
         more = [(letter, got.field(letter)) for letter in "DH" if got.field(letter)]
-        assert not more or (len(more) == 2 and LIMIT.search(text)), got
+        assert not more or (LIMIT if len(more) == 2 else REMEDY).search(text), got
         assert got.raw() == fields("E", pairs + more), (got, text)
         return got
 
