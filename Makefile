@@ -158,6 +158,8 @@ $(OUT)/obj/%.o: %.c $(OUT)/flags $(BUILD)/config.mk
 	    -MMD -MP -c -o $@ $<
 
 -include $(ALL_OBJ:.o=.d)
+# The page is a part of this object as it is.
+$(OUT)/obj/src/metrics/page.o: src/metrics/page.html
 
 # What prints the tables of the documents belongs to the build, not to the program.
 DOCS := $(OUT)/docs
@@ -415,7 +417,7 @@ c_sources = $(filter %.c,$(c_files))
 .PHONY: install install-config uninstall dist deb rpm
 SAMPLES := etc/pgbouncer.ini etc/pgbouncer-minimal.ini etc/userlist.txt etc/fail2ban-filter.conf \
 	etc/fail2ban-jail.conf etc/grafana-dashboard.json etc/prometheus-alerts.yml etc/prometheus.yml
-GUIDES  := README.md CHANGELOG.md $(wildcard doc/*.md)
+GUIDES  := README.md CHANGELOG.md $(wildcard doc/*.md doc/*.png doc/*.svg)
 RECIPES := $(wildcard doc/recipes/*.md)
 UNITS   := etc/pgbouncer.service etc/pgbouncer.socket
 to = $(DESTDIR)$(1)

@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "base/err.h"
 #include "base/log_levels.h"
@@ -61,6 +62,16 @@ bool log_has_journal(const struct log *log);
 uint64_t log_lost_count(const struct log *log);
 /* Why the file gets no lines now, in the system's words; "": it does.  Returns room. */
 const char *log_file_error(const struct log *log, char *room, size_t size);
+
+/* The last lines of level WARNING and above, the latest first.  Returns how many there
+ * are.  Any thread may ask. */
+enum { LOG_WARNINGS = 20 };
+struct log_warning {
+	time_t at_s;
+	const char *level; /* "WARNING" */
+	char text[400];    /* in plain lines with the tag; the end may be cut */
+};
+size_t log_last_warnings(const struct log *log, struct log_warning out[LOG_WARNINGS]);
 
 /* From now on lines of the calling thread may be held back until log_flush, so that all
  * lines of one turn of its loop are written together.  They are not lost when the

@@ -31,6 +31,8 @@ struct log_clock {
 /* Is called when a process begins, and again when its time zone may have changed. */
 void log_clock_set(struct log_clock *clock, long pid);
 
+/* "WARNING" */
+const char *log_line_level(const struct log_line *line);
 /* The priority number of syslog and the journal. */
 int log_line_priority(const struct log_line *line);
 

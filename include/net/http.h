@@ -59,10 +59,11 @@ const char *http_header(const struct http_request *r, const char *name);
 void http_set_data(struct http_request *r, void *data);
 void *http_data(const struct http_request *r);
 
-/* Sends a complete answer and ends the request.  allow is the value of the Allow
- * header; NULL: no such header. */
-void http_answer(struct http_request *r, int status, const char *type,
-    const char *allow, const char *body);
+/* Adds a header to the answer, before it begins. */
+void http_add_header(struct http_request *r, const char *name, const char *value);
+/* Sends a complete answer and ends the request. */
+void http_answer(
+    struct http_request *r, int status, const char *type, const char *body);
 /* Sends an answer in parts: call http_begin, http_put, http_put again each time
  * `wanted` is called, and http_end, which ends the request.  No part may be empty. */
 void http_begin(struct http_request *r, const char *type);

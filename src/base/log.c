@@ -49,6 +49,8 @@ struct shared {
 	char *path, *syslog_ident;
 	/* allocated at the start, so that "out of memory" can still be logged */
 	struct buf line, note;
+	struct log_warning warnings[LOG_WARNINGS]; /* a ring */
+	size_t warning_count;                      /* of all so far */
 	struct log_clock clock;
 	int facility;
 	bool to_syslog, syslog_open;
@@ -468,6 +470,19 @@ const char *log_file_error(const struct log *log, char *room, size_t size)
 	return room;
 }
 
+size_t log_last_warnings(const struct log *log, struct log_warning out[LOG_WARNINGS])
+{
+	struct shared *s = log->shared;
+	size_t count;
+
+	pthread_mutex_lock(&s->lock);
+	count = s->warning_count < LOG_WARNINGS ? s->warning_count : LOG_WARNINGS;
+	for (size_t i = 0; i < count; i++)
+		out[i] = s->warnings[(s->warning_count - 1 - i) % LOG_WARNINGS];
+	pthread_mutex_unlock(&s->lock);
+	return count;
+}
+
 void log_divert(struct log *log, log_take_fn *take, void *ctx)
 {
 	log->shared->take = take;
@@ -551,6 +566,15 @@ compose(char text[LOG_MESSAGE_MOST], const struct log_parts *parts, bool is_json
 	return message;
 }
 
+static void keep_warning(struct shared *s, const struct log_line *line)
+{
+	struct log_warning *w = &s->warnings[s->warning_count++ % LOG_WARNINGS];
+
+	w->at_s = time(NULL);
+	w->level = log_line_level(line);
+	snprintf(w->text, sizeof(w->text), "%s", line->text);
+}
+
 /* Writes the line to all outputs. */
 static void put_line(
     struct shared *s, const struct log_line *line, const char *tag, const char *message)
@@ -597,6 +621,8 @@ void log_put_parts(struct log *log, unsigned what, const struct log_parts *parts
 	bool is_json = log_is_json(log);
 	const char *message = compose(text, parts, is_json, fmt, ap);
 	pthread_mutex_lock(&s->lock);
+	if (log_level_of(what) <= LEVEL_WARNING)
+		keep_warning(s, &line);
 	put_line(s, &line, is_json ? NULL : parts->tag, message);
 	if (!log->holds || log_level_of(what) == LEVEL_FATAL)
 		write_held(s);

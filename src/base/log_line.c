@@ -30,6 +30,11 @@ static const struct level levels[] = {
     [LEVEL_TRACE] = {"NOISE", LOG_DEBUG},
 };
 
+const char *log_line_level(const struct log_line *line)
+{
+	return levels[log_level_of(line->what)].name;
+}
+
 int log_line_priority(const struct log_line *line)
 {
 	return levels[log_level_of(line->what)].priority;

@@ -11,6 +11,7 @@
 #include "base/endpoints.h"
 #include "base/mem.h"
 #include "metrics/format.h"
+#include "metrics/page.h"
 #include "metrics/readiness.h"
 #include "metrics/scrape.h"
 #include "net/http.h"
@@ -34,6 +35,7 @@ struct metrics {
 	struct site *site; /* borrowed */
 	struct http *http; /* NULL: nothing is open */
 	struct scrapes *scrapes;
+	struct page *page;
 	struct list files; /* struct socket_file by .node */
 	struct deadline again;
 	/* owned: the value of metrics_listen that the sockets were opened for */
@@ -47,22 +49,13 @@ struct metrics {
 
 static const char plain[] = "text/plain; charset=utf-8";
 
-static const char front_page[] =
-    "<!DOCTYPE html>\n<html lang=\"en\"><head><title>PgBouncer</title></head><body>\n"
-    "<h1>PgBouncer</h1>\n<ul>\n"
-    "<li><a href=\"/metrics\">/metrics</a>: for Prometheus</li>\n"
-    "<li><a href=\"/healthz\">/healthz</a>: the process is alive</li>\n"
-    "<li><a href=\"/readyz\">/readyz</a>: new clients can be served</li>\n"
-    "</ul>\n</body></html>\n";
-
 static void answer_metrics(struct metrics *m, struct http_request *r)
 {
 	if (http_is_head(r))
-		http_answer(r, 200,
-		    format_type(format_choose(http_header(r, "Accept"))), NULL, "");
-	else if (scrapes_find_room(m->scrapes) < 0)
 		http_answer(
-		    r, 503, plain, NULL, "Too many scrapes at a time; try again.\n");
+		    r, 200, format_type(format_choose(http_header(r, "Accept"))), "");
+	else if (scrapes_find_room(m->scrapes) < 0)
+		http_answer(r, 503, plain, "Too many scrapes at a time; try again.\n");
 	else
 		scrape_begin(m->scrapes, r);
 }
@@ -73,7 +66,7 @@ static void answer_ready(const struct metrics *m, struct http_request *r)
 	char text[100];
 
 	snprintf(text, sizeof(text), "%s\n", obstacle ? obstacle : "ready");
-	http_answer(r, obstacle ? 503 : 200, plain, NULL, text);
+	http_answer(r, obstacle ? 503 : 200, plain, text);
 }
 
 static void answer_request(void *ctx, struct http_request *r)
@@ -81,18 +74,17 @@ static void answer_request(void *ctx, struct http_request *r)
 	struct metrics *m = ctx;
 	const char *path = http_path(r);
 
-	if (!http_is_get(r) && !http_is_head(r))
-		http_answer(r, 405, plain, "GET, HEAD", "Only GET and HEAD.\n");
-	else if (strcmp(path, "/metrics") == 0)
+	if (!http_is_get(r) && !http_is_head(r)) {
+		http_add_header(r, "Allow", "GET, HEAD");
+		http_answer(r, 405, plain, "Only GET and HEAD.\n");
+	} else if (strcmp(path, "/metrics") == 0)
 		answer_metrics(m, r);
 	else if (strcmp(path, "/healthz") == 0)
-		http_answer(r, 200, plain, NULL, "ok\n");
+		http_answer(r, 200, plain, "ok\n");
 	else if (strcmp(path, "/readyz") == 0)
 		answer_ready(m, r);
-	else if (strcmp(path, "/") == 0)
-		http_answer(r, 200, "text/html; charset=utf-8", NULL, front_page);
-	else
-		http_answer(r, 404, plain, NULL,
+	else if (!page_answer(m->page, r))
+		http_answer(r, 404, plain,
 		    "Nothing is here: look at /metrics, /healthz or /readyz.\n");
 }
 
@@ -241,10 +233,14 @@ void metrics_review(struct site *site)
 {
 	struct metrics *m = site->metrics;
 
-	if (!m || m->is_let_go || is_as_configured(m))
+	if (!m || m->is_let_go)
+		return;
+	const struct settings *s = site_settings(m->site);
+	page_review(
+	    m->page, s->metrics_page && s->metrics_listen && *s->metrics_listen);
+	if (is_as_configured(m))
 		return;
 	m->has_failed = false;
-	const struct settings *s = site_settings(m->site);
 	close_all(m);
 	if (!s->metrics_listen || !*s->metrics_listen)
 		return;
@@ -277,6 +273,7 @@ void metrics_let_go(struct site *site)
 	if (!m)
 		return;
 	m->is_let_go = true;
+	page_review(m->page, false);
 	deadline_clear(site->loop, &m->again);
 	remove_files(m);
 	if (m->http)
@@ -291,6 +288,7 @@ void metrics_start(struct site *site)
 
 	m->site = site;
 	m->scrapes = scrapes_new(site, loop_now(site->loop));
+	m->page = page_new(site);
 	list_init(&m->files);
 	deadline_init(&m->again, open_again);
 	site->metrics = m;
@@ -304,6 +302,7 @@ void metrics_stop(struct site *site)
 		return;
 	close_all(m);
 	scrapes_free(&m->scrapes);
+	page_free(&m->page);
 	mem_free(m);
 	site->metrics = NULL;
 }

@@ -404,8 +404,12 @@ static struct evhttp_request *release(struct http_request *r)
 	return request;
 }
 
-void http_answer(struct http_request *r, int status, const char *type,
-    const char *allow, const char *body)
+void http_add_header(struct http_request *r, const char *name, const char *value)
+{
+	evhttp_add_header(evhttp_request_get_output_headers(r->request), name, value);
+}
+
+void http_answer(struct http_request *r, int status, const char *type, const char *body)
 {
 	struct evbuffer *bytes = evbuffer_new();
 	struct http *h = r->http;
@@ -413,9 +417,6 @@ void http_answer(struct http_request *r, int status, const char *type,
 
 	assert(bytes);
 	put_headers(r, type);
-	if (allow)
-		evhttp_add_header(
-		    evhttp_request_get_output_headers(r->request), "Allow", allow);
 	evbuffer_add(bytes, body, strlen(body));
 	bev = bev_of(r);
 	evhttp_send_reply(release(r), status, reason_of(status), bytes);

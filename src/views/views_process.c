@@ -254,6 +254,20 @@ static const char *utc(int64_t second, char out[32])
 	return out;
 }
 
+void view_warnings(struct rows *rows)
+{
+	struct log_warning warnings[LOG_WARNINGS];
+	size_t count = log_last_warnings(rows->site->log, warnings);
+	char when[32];
+
+	for (size_t i = 0; i < count; i++) {
+		const struct log_warning *w = &warnings[i];
+		row_begin(rows);
+		WARNINGS_COLUMNS(CELL)
+		row_end(rows);
+	}
+}
+
 static void put_certificate(
     void *ctx, const char *setting, const char *path, const struct tls_dates *dates)
 {

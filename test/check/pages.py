@@ -69,6 +69,8 @@ def converted(path, text, pages):
         goal = os.path.normpath(os.path.join(os.path.dirname(path), name)) if name else path
         if re.match(r"\w+:", found[2]):
             return found[0]
+        if goal.endswith((".png", ".svg")):
+            return "[%s](%s)" % (found[1], os.path.basename(goal))
         if goal not in pages:
             return found[1]
         # A page has no file name for its reader, but a title.
@@ -86,7 +88,7 @@ class Reader(html.parser.HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.ids, self.targets = set(), []
+        self.ids, self.targets, self.pictures = set(), [], []
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
@@ -95,6 +97,8 @@ class Reader(html.parser.HTMLParser):
             self.ids.add(attrs["id"])
         if tag == "a" and "href" in attrs:
             self.targets.append(attrs["href"])
+        if tag == "img":
+            self.pictures.append(attrs["src"])
 
 
 def dead_links(folder):
@@ -105,6 +109,9 @@ def dead_links(folder):
             with open(os.path.join(folder, name), encoding="utf-8") as f:
                 pages[name] = Reader(f.read())
     for name, page in pages.items():
+        for picture in page.pictures:
+            if not os.path.exists(os.path.join(folder, picture)):
+                yield "%s: there is no picture %s" % (name, picture)
         for target in page.targets:
             if re.match(r"\w+:", target):
                 continue
@@ -130,6 +137,9 @@ def main():
         body = converted(path, texts[path], texts)
         with open(os.path.join(out, page_of(path)), "w", encoding="utf-8") as f:
             f.write(PAGE % (html.escape(title_of(path, texts[path])), STYLE, menu, body))
+    for path in tree.files(TOP):
+        if path.startswith("doc/") and path.endswith((".png", ".svg")):
+            shutil.copy(os.path.join(TOP, path), out)
     dead = list(dead_links(out))
     for line in dead:
         print(line)

@@ -68,6 +68,7 @@ VIEWS = {
     "TOTALS": "name:s value:N",
     "ERRORS": "error:s sqlstate:s count:q message:s",
     "CERTIFICATES": "file:s setting:s subject:s valid_from:s valid_until:s expires_at:q seconds_left:q",
+    "WARNINGS": "time:s level:s message:s",
 }
 
 
@@ -105,7 +106,7 @@ HELP = """
 \tEXPLAIN LOGIN <user> <db> [<address>]
 \tSWITCHOVER <db> [TO <host>]
 \tTAKEOVER <format>
-\tSHOW HOSTS|PREPARED_STATEMENTS|STATE_LEAKS|LATENCY|BLOCKERS|ERRORS|CERTIFICATES|WORKERS"""
+\tSHOW HOSTS|PREPARED_STATEMENTS|STATE_LEAKS|LATENCY|BLOCKERS|ERRORS|CERTIFICATES|WARNINGS|WORKERS"""
 
 
 def test_help(pooler):

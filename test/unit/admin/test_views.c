@@ -192,7 +192,7 @@ static void test_help(void **state)
 	    "\n\tTAKEOVER <format>"
 	    "\n\tSHOW "
 	    "HOSTS|PREPARED_STATEMENTS|STATE_LEAKS|LATENCY|BLOCKERS|ERRORS|"
-	    "CERTIFICATES|WORKERS"
+	    "CERTIFICATES|WARNINGS|WORKERS"
 	    "\nC SHOW\nZ I\n");
 }
 

@@ -109,7 +109,7 @@ static void asked(void *ctx, struct http_request *r)
 		http_begin(r, "text/plain");
 		put_part(r);
 	} else {
-		http_answer(r, 200, "text/plain", NULL, "hello");
+		http_answer(r, 200, "text/plain", "hello");
 	}
 }
 
@@ -291,7 +291,7 @@ static void test_slow_answer(void **state)
 	pass(s, 4);
 	wait_end(s, fd);
 	if (s->request)
-		http_answer(s->request, 200, "text/plain", NULL, "late");
+		http_answer(s->request, 200, "text/plain", "late");
 	turns(s, 5);
 	close(fd);
 }
