@@ -97,6 +97,7 @@ struct effects_ask {
 	/* also look for functions and SELECT INTO that leave session state behind */
 	bool has_leaves;
 	bool has_clock; /* also set reads_clock */
+	bool has_calls; /* also look for what only the server can tell: LEAK_UNSEEN */
 	/* the text is a beginning: it goes on behind len unless it has a NUL there */
 	bool is_part;
 };

@@ -18,6 +18,8 @@ struct config_call {
 	uint8_t argument; /* number of the argument being read: 0, 1 or 2 */
 	bool is_fresh;    /* nothing of this argument was read yet */
 	bool is_null;     /* the second argument is NULL */
+	/* the first argument is a name without a dot: PostgreSQL defines it */
+	bool is_defined;
 };
 
 struct effects_look {

@@ -33,7 +33,16 @@ enum leak_flag {
 	/* A parameter on which the meaning of texts depends, and which the server does
 	 * not report, may have been set. */
 	LEAK_READING = 1 << 12,
+	/* A call, or a statement, of which only the server can tell what it leaves
+	 * behind.  Only with effects_ask.has_calls. */
+	LEAK_UNSEEN = 1 << 11,
+	/* A parameter may have been set that no view of the server lists, because
+	 * nobody has defined it: its name has a dot. */
+	LEAK_PLACEHOLDER = 1 << 10,
 };
+
+/* What a text may have made. */
+enum { LEAK_MADE = LEAK_KINDS | LEAK_UNSEEN | LEAK_PLACEHOLDER };
 
 /* leak_name: the kind as users see it, such as "SET ROLE".  leak_hint: what to do
  * instead. */

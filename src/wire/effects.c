@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "wire/effects_look.h"
+#include "wire/sql_calls.h"
 #include "wire/sql_hint.h"
 
 /* Scans the rest of a statement, where only effects_inner can find something. */
@@ -42,6 +43,7 @@ static bool is_plain_behind(const struct sql_scan *s, const struct sql_token *fi
 	    SQL_HINT('_', 'c', 'o'), /* set_config */
 	    SQL_HINT('_', 'a', 'd'), /* pg_advisory_lock */
 	    SQL_HINT('e', 'm', 'p'), /* into temp */
+	    SQL_HINT('g', '_', 's'), /* pg_settings, see sql_calls.h */
 	};
 	static const struct sql_hint clock[] = {
 	    SQL_HINT('n', 'o', 'w'), /* now */
@@ -57,7 +59,12 @@ static bool is_plain_behind(const struct sql_scan *s, const struct sql_token *fi
 	size_t len = (size_t)(end - at);
 	if (memchr(at, ';', len))
 		return false;
-	if (sql_hint_is_there(at, len, inner, ask->has_leaves ? 3 : 1))
+	if (ask->has_calls && memchr(at, '(', len) && sql_calls_may_be(at, len))
+		return false;
+	if (sql_hint_is_there(at, len, inner,
+		ask->has_calls    ? 4
+		: ask->has_leaves ? 3
+				  : 1))
 		return false;
 	return !ask->has_clock || !sql_hint_is_there(at, len, clock, 3);
 }
@@ -131,11 +138,14 @@ struct sql_effects effects_of_text(
 		    .text = text, .scan = s, .token = first, .ask = ask};
 		look(&l);
 		effects = l.effects;
+		if (ask->has_calls && sql_calls_may_be(text, (size_t)(s.end - text)))
+			effects.leaves |= LEAK_UNSEEN;
 	}
 	if (s.end == text + most ? len > most : ask->is_part && s.end == text + len) {
 		/* corrects the effects of a text that is longer than what was looked at
 		 */
 		effects.is_cut = effects.may_forget = true;
+		effects.leaves |= ask->has_calls ? LEAK_UNSEEN : 0;
 		/* the last token may be incomplete, so what was found at the end is not
 		 * certain */
 		effects.resets = (struct reset_effects){0};

@@ -54,11 +54,17 @@ static void leave(struct effects_look *l, uint16_t kind)
 	l->effects.leaves_first |= kind;
 }
 
+static void leave_config(struct effects_look *l, bool is_defined)
+{
+	leave(l, LEAK_BIT(CONFIG));
+	l->effects.leaves |= is_defined ? 0 : LEAK_PLACEHOLDER;
+}
+
 static void begin_config(struct effects_look *l)
 {
 	if (l->call_count == EFFECTS_NESTED_MAX) {
 		l->effects.is_unusual = true;
-		leave(l, LEAK_BIT(CONFIG));
+		leave_config(l, false);
 		return;
 	}
 	l->calls[l->call_count++] =
@@ -71,7 +77,7 @@ static void end_config(struct effects_look *l, bool is_harmless)
 {
 	l->call_count--;
 	if (!is_harmless)
-		leave(l, LEAK_BIT(CONFIG));
+		leave_config(l, false);
 }
 
 /* Notes that the call sets or resets its parameter, for the session if not is_local. */
@@ -81,7 +87,7 @@ static void note_config(
 	struct reset_effects more = {0};
 
 	if (!is_local && !call->bit)
-		leave(l, LEAK_BIT(CONFIG));
+		leave_config(l, call->is_defined);
 	l->effects.configs |= is_local ? 0 : call->bit;
 	if (call->is_null)
 		more.hidden = is_local ? 0 : call->bit;
@@ -102,7 +108,8 @@ static void read_argument(struct effects_look *l, struct config_call *call)
 		if (t->kind == SQL_STRING && !t->is_open)
 			call->bit = effects_look_parameter(l, t->at, t->len);
 		/* a parameter with a dot is of an extension or the application */
-		if (t->kind != SQL_STRING || !memchr(t->at, '.', t->len))
+		call->is_defined = t->kind == SQL_STRING && !memchr(t->at, '.', t->len);
+		if (t->kind != SQL_STRING || call->is_defined)
 			l->effects.is_unusual = true;
 		break;
 	case 1:

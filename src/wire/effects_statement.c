@@ -18,12 +18,20 @@ static void leave(struct effects_look *l, uint16_t kinds)
 		l->effects.leaves_first |= kinds & LEAK_KINDS;
 }
 
+/* The statement may make what only the server can tell. */
+static void leave_unseen(struct effects_look *l)
+{
+	if (l->ask->has_calls)
+		leave(l, LEAK_UNSEEN);
+}
+
 /* ---- SET ---- */
 
 /* The parameter that a SET changes. */
 struct set_target {
 	uint64_t bit; /* bit of a tracked parameter, or 0 */
-	/* kind of session state; ROLE and SESSION AUTHORIZATION have their own */
+	/* kind of session state; ROLE and SESSION AUTHORIZATION have their own; with
+	 * LEAK_PLACEHOLDER if the name has a dot */
 	uint16_t kind;
 	bool is_zone, is_names;
 };
@@ -82,7 +90,10 @@ static struct set_target take_target(struct effects_look *l)
 		if (target.is_zone)
 			effects_inner_next(l); /* skips ZONE */
 	} else {
+		const char *at = l->token.at;
 		target.bit = take_name(l);
+		if (memchr(at, '.', (size_t)(l->token.from - at)))
+			target.kind |= LEAK_PLACEHOLDER;
 	}
 	return target;
 }
@@ -262,6 +273,7 @@ static void create_statement(struct effects_look *l)
 {
 	static const char *const on_commit_drop[] = {"on", "commit", "drop", NULL};
 
+	leave_unseen(l);
 	do
 		effects_inner_next(l);
 	while (is_word(l, "or") || is_word(l, "replace") || is_word(l, "global") ||
@@ -387,6 +399,7 @@ static void execute_statement(struct effects_look *l)
 {
 	struct sql_token name;
 
+	leave_unseen(l);
 	begin_command(l);
 	name = l->token;
 	effects_inner_next(l);
@@ -453,6 +466,7 @@ static void look_at_body(struct effects_look *outer, bool is_string)
 	more = (struct reset_effects){
 	    .hidden = more.session | more.local | more.hidden, .set = more.set};
 	effects_add_resets(&outer->effects.resets, &more);
+	outer->effects.leaves |= l.effects.leaves & LEAK_PLACEHOLDER;
 	outer->effects.hides_forgetting |= l.effects.hides_forgetting;
 	outer->effects.changes_schema |= l.effects.changes_schema;
 	outer->effects.makes_temp |= l.effects.makes_temp;
@@ -461,6 +475,7 @@ static void look_at_body(struct effects_look *outer, bool is_string)
 
 static void do_statement(struct effects_look *l)
 {
+	leave_unseen(l);
 	do {
 		effects_inner_next(l);
 		if (l->token.kind == SQL_STRING)
@@ -483,6 +498,7 @@ static const struct verb {
     {"drop", drop_statement, true},
     {"prepare", prepare_statement, true},
     {"execute", execute_statement, true},
+    {"explain", leave_unseen, false},
     {"deallocate", deallocate_statement, true},
     {"discard", note_forgetting, true},
     {"declare", declare_statement, false},

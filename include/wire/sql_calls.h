@@ -1,0 +1,17 @@
+/*
+ * Whether a text calls a function of which only the server knows what it does.  Names
+ * of common functions that PostgreSQL has built in, and words of SQL that stand before
+ * a parenthesis, are known; every other name before one may be a call of such a
+ * function.
+ */
+#ifndef WIRE_SQL_CALLS_H
+#define WIRE_SQL_CALLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* May be true for a text without such a call; not the other way round, as far as calls
+ * are written with a parenthesis. */
+bool sql_calls_may_be(const char *text, size_t len);
+
+#endif
