@@ -64,6 +64,8 @@ bool text_list_next(const char **at, const char **item, size_t *len);
 /* Appends the value as an SQL literal, such as 'it''s'.  A value with a backslash
  * becomes E'..' with doubled backslashes. */
 void text_put_literal(struct buf *b, const char *value);
+/* Appends a name with its letters A to Z in lower case. */
+void text_put_lower(struct buf *b, const char *name);
 /* Appends the value as an SQL literal in ASCII: other bytes become \xHH within E'..'.
  */
 void text_put_ascii_literal(struct buf *b, const char *value);

@@ -33,6 +33,7 @@ enum session_state {
 	SESSION_STATE_FORWARD,
 	SESSION_STATE_CLEAN,
 	SESSION_STATE_REFUSE,
+	SESSION_STATE_KEEP,
 };
 enum auth_type {
 	AUTH_ANY,

@@ -40,7 +40,9 @@ enum {
 	/* since then: parcel_client.block, link.schema.is_unusual */
 	PARCEL_FORMAT_BLOCKS = 7,
 	PARCEL_FORMAT_ADDRESSES = 8, /* since then: parcel_database.addresses */
-	PARCEL_FORMAT = 8,
+	/* since then: link.pin, parcel_server.own_settings; LEAK_UNSEEN in effects */
+	PARCEL_FORMAT_PINS = 9,
+	PARCEL_FORMAT = 9,
 };
 
 enum parcel_kind {
@@ -143,6 +145,8 @@ struct parcel_server {
 	uint32_t last_tag, remote_pid;
 	struct parcel_vars vars;
 	uint64_t pinned;
+	bool has_own_settings;
+	uint32_t own_settings;
 	struct parcel_statements statements;
 	struct parcel_bytes key;
 	const char *unix_dir, *host;

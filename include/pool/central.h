@@ -104,6 +104,7 @@ struct central_pool {
 	/* changed under the lock: servers, also those being opened and cancel requests;
 	 * and clients that wait for anything */
 	atomic_int servers, queued;
+	atomic_int pinned; /* servers, at all workers: see pins.h */
 	/* The parameters with which clients are greeted. */
 	struct {
 		atomic_uint number; /* changes with the text; 0: there is none */

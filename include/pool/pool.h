@@ -63,6 +63,7 @@ struct seat {
 	/* set by the owner: the client left session state behind.  The seat is reset
 	 * before it is lent again, or closed when there is no reset query. */
 	bool needs_reset;
+	bool is_pinned; /* it stays with its client for now: see pins.h */
 };
 
 enum ask_kind {

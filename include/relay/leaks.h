@@ -30,13 +30,17 @@ struct leak_row {
 	struct node node;
 	enum leak_kind kind;
 	uint64_t count;
-	uint64_t last_us; /* loop clock */
+	uint64_t last_us;   /* loop clock */
+	uint64_t logged_us; /* when the log last told that it keeps a server */
 	const char *database, *user, *application_name;
 	size_t key_len;
 	char key[]; /* the kind, then the three names with their NULs */
 };
 
 struct leak_table;
+
+/* Counts what a client leaves behind.  NULL: there is no memory for it. */
+struct leak_row *leaks_count(const struct client *client, enum leak_kind kind);
 
 struct leak_table *leaks_new(void);
 void leaks_free(struct leak_table **table);
@@ -45,6 +49,10 @@ void leaks_free(struct leak_table **table);
 const struct list *leaks_rows(const struct leak_table *table);
 
 /* ---- calls of the relay ---- */
+
+/* Does what its clients leave behind keep this server with them (session_state=keep)?
+ */
+bool leaks_are_kept(const struct server *server);
 
 enum leak_fate {
 	LEAK_PASS,

@@ -34,6 +34,8 @@ bool texts_has_escapes(const struct server *server);
 enum {
 	/* prepare_unnamed is on: each Parse is examined, so that it is counted */
 	TEXTS_ASKED_COUNTED = 8,
+	/* session_state is keep: see LEAK_UNSEEN */
+	TEXTS_ASKED_CALLS = 16,
 	TEXTS_ASKED_ELSEWHERE = 0xff, /* the text was not examined here */
 };
 

@@ -79,6 +79,28 @@ struct link_params {
 	uint64_t apply_us;     /* with is_applying: since when */
 };
 
+/* With session_state=keep: what the client has left on the server, see
+ * relay/pin_question.h.  Kinds are bits of enum leak_kind. */
+struct link_pin {
+	/* kinds that the texts since the last question may have made; with LEAK_UNSEEN
+	 * any, and with LEAK_PLACEHOLDER what no question finds */
+	uint16_t made;
+	uint16_t kinds;        /* what keeps the server with the client */
+	uint16_t lasting;      /* of these, what no question finds */
+	uint16_t found, asked; /* while it is asked: what it told, and what about */
+	uint8_t attempts;      /* how often in a row it was cancelled */
+	bool is_asking : 1;    /* the question is running, with params.is_applying */
+	/* the question is about the server's own settings, before the client uses it */
+	bool is_of_own : 1;
+	bool is_canceled : 1; /* it was cancelled, as the client's query was to be */
+	bool is_wrong : 1;    /* the question got no answer that can be understood */
+	/* a RESET ALL was sent since the last question */
+	bool resets_all : 1;
+	bool may_have_ended : 1; /* a statement that may end some of it has completed */
+	uint64_t since_us;       /* since when it is pinned */
+	uint32_t transactions;   /* that have ended since */
+};
+
 /*
  * A link: the state that exists exactly as long as one client is linked to one server.
  * It begins with link_begin and ends with link_end (relay/link.h), and nothing of it is
@@ -116,6 +138,7 @@ struct link {
 	bool ready_came_early : 1; /* ReadyForQuery has come before the rest of the
 				      client's message */
 	struct link_params params;
+	struct link_pin pin;
 	bool owns_unnamed : 1; /* the server's unnamed statement is not another
 				  client's: an answer to this one has shown it */
 	bool sent_unnamed : 1; /* a Parse or Close of it was sent after the client's
@@ -186,6 +209,9 @@ struct server {
 	uint64_t noted;
 	uint64_t left_us; /* with is_left: since when */
 	uint64_t pinned; /* bits of parameters whose own values connect_query has set */
+	/* stands for the settings that connect_query has made, with has_own_settings */
+	uint32_t own_settings;
+	bool has_own_settings;
 	/* bits of parameters whose own values the pooler has set for a client, and
 	 * nothing has reset since: see params_apply */
 	uint64_t confirmed;

@@ -57,5 +57,10 @@ view_walk_fn view_stats, view_stats_totals, view_stats_averages, view_totals;
 view_walk_fn view_latency;
 /* in views_blockers.c */
 view_walk_fn view_blockers;
+/* in views_pins.c */
+view_walk_fn view_pins;
+/* The process id of a server; 0: not known. */
+struct server;
+unsigned view_server_pid(const struct server *server);
 
 #endif

@@ -350,6 +350,13 @@ bool text_list_next(const char **at, const char **item, size_t *len)
 	return true;
 }
 
+void text_put_lower(struct buf *b, const char *name)
+{
+	for (; *name; name++)
+		buf_put_u8(b, *name >= 'A' && *name <= 'Z' ? (uint8_t)(*name | 0x20)
+							   : (uint8_t)*name);
+}
+
 void text_put_literal(struct buf *b, const char *value)
 {
 	bool has_backslash = strchr(value, '\\');

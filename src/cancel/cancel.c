@@ -431,7 +431,8 @@ static const char *cancel_aim(struct cancel_request *request, struct client *cli
 		return "cancel request for waiting client";
 	}
 	/* what runs is the pooler's question, the client's query has ended */
-	if (server && server->link.params.settling.sources)
+	if (server &&
+	    (server->link.params.settling.sources || server->link.pin.is_asking))
 		return "cancel request for idle client";
 	if (!server || !client->request.ask.query_us || !server->key)
 		return "cancel request for idle client";

@@ -161,6 +161,7 @@ static const char *const session_state_words[] = {
     [SESSION_STATE_FORWARD] = "forward",
     [SESSION_STATE_CLEAN] = "clean",
     [SESSION_STATE_REFUSE] = "refuse",
+    [SESSION_STATE_KEEP] = "keep",
 };
 
 #define NO_RANGE       0, 0

@@ -619,6 +619,8 @@ static void fill_server(
 	server->last_tag = from->last_tag;
 	server->remote_pid = from->remote_pid;
 	server->pinned = our_bits(m, from->pinned);
+	server->has_own_settings = from->has_own_settings;
+	server->own_settings = from->own_settings;
 	server->port = from->port;
 	server->host = dup_text(from->host);
 	server->unix_dir = dup_text(from->unix_dir);
@@ -659,6 +661,7 @@ static struct parcel_server in_our_bits(
 
 	ours.link.idle_xact_us = at_us(m, from->link.idle_xact_us);
 	ours.link.since_us = at_us(m, from->link.since_us);
+	ours.link.pin.since_us = at_us(m, from->link.pin.since_us);
 	ours.link.params.reported = our_bits(m, from->link.params.reported);
 	ours.link.params.apply_local = our_bits(m, from->link.params.apply_local);
 	ours.link.params.settling.unsettled =

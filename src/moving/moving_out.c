@@ -427,6 +427,8 @@ static void fill_server(struct offer *offer, const struct server *server,
 	    .remote_pid = server->remote_pid,
 	    .vars = describe_vars(offer, &server->vars, &server->own),
 	    .pinned = server->pinned,
+	    .has_own_settings = server->has_own_settings,
+	    .own_settings = server->own_settings,
 	    .statements = describe_set(offer, server),
 	    .key = {server->key, server->key_len},
 	    .unix_dir = server->unix_dir,
@@ -442,6 +444,7 @@ static void fill_server(struct offer *offer, const struct server *server,
 	out->seat.rested_us = ago(offer, server->seat.rested_us);
 	out->link.idle_xact_us = ago(offer, server->link.idle_xact_us);
 	out->link.since_us = ago(offer, server->link.since_us);
+	out->link.pin.since_us = ago(offer, server->link.pin.since_us);
 	fill_entries(offer, &server->pipeline, out);
 }
 

@@ -211,6 +211,24 @@ static void form_effects(struct form *f, struct sql_effects *v)
 	FORM_BOOL(f, v->is_command);
 	FORM_BOOL(f, v->reads_clock);
 	FORM_BOOL(f, v->is_cut);
+	/* an older version has not looked for calls */
+	if (f->format < PARCEL_FORMAT_PINS)
+		v->leaves |=
+		    LEAK_UNSEEN |
+		    (v->leaves & (LEAK_BIT(SET) | LEAK_BIT(CONFIG)) ? LEAK_PLACEHOLDER
+								    : 0);
+}
+
+static void form_pin(struct form *f, struct link_pin *v)
+{
+	form_u16(f, &v->made);
+	form_u16(f, &v->kinds);
+	form_u16(f, &v->lasting);
+	f->is_bad = f->is_bad || ((v->kinds | v->lasting) & ~LEAK_KINDS);
+	FORM_BOOL(f, v->resets_all);
+	FORM_BOOL(f, v->may_have_ended);
+	form_u64(f, &v->since_us);
+	form_u32(f, &v->transactions);
 }
 
 static void form_link(struct form *f, struct link *v, bool *is_dropping)
@@ -258,6 +276,8 @@ static void form_link(struct form *f, struct link *v, bool *is_dropping)
 	FORM_BOOL(f, v->params.put_back.is_there);
 	form_resets(f, &v->params.put_back.parsed);
 	form_resets(f, &v->params.put_back.bound);
+	if (f->format >= PARCEL_FORMAT_PINS)
+		form_pin(f, &v->pin);
 }
 
 static void form_ledger(struct form *f, struct pipeline *v)
@@ -381,6 +401,10 @@ static void form_server(struct form *f, struct parcel_server *v)
 	form_u32(f, &v->remote_pid);
 	form_vars(f, &v->vars);
 	form_u64(f, &v->pinned);
+	if (f->format >= PARCEL_FORMAT_PINS) {
+		FORM_BOOL(f, v->has_own_settings);
+		form_u32(f, &v->own_settings);
+	}
 	form_statements(f, &v->statements);
 	form_bytes(f, &v->key);
 	form_optional(f, &v->unix_dir);

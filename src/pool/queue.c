@@ -8,6 +8,7 @@
 #include <assert.h>
 
 #include "pool/exchange.h"
+#include "pool/pins.h"
 #include "pool/pool_effective.h"
 #include "pool/room.h"
 #include "pool/seats.h"
@@ -147,6 +148,8 @@ void queue_unlink(struct seat *seat)
 {
 	struct ask *ask = seat->ask;
 
+	if (seat->is_pinned)
+		pins_drop(seat);
 	if (!ask)
 		return;
 	ask->seat = NULL;

@@ -14,6 +14,7 @@
 #include "relay/leaks.h"
 #include "relay/link.h"
 #include "relay/params.h"
+#include "relay/pin_question.h"
 #include "relay/schema.h"
 #include "relay/segment.h"
 #include "relay/slow.h"
@@ -71,24 +72,45 @@ static void back_ask(struct server *server, struct client *client)
 
 /* ---- server to client ---- */
 
+/* The server has told what the pooler has asked it behind a transaction: which
+ * parameters are set, so that the client goes on with those values, or what is left in
+ * the session. */
+static enum step back_told(struct server *server, struct client *client)
+{
+	static const uint8_t ready[] = {'Z', 0, 0, 0, 5, 'I'};
+	bool has_ready = !server->link.params.owes_ready;
+	enum step step;
+	int asked;
+
+	if (server->link.params.settling.sources) {
+		params_sourced(server, client);
+		asked = pin_question_is_due(server) &&
+			pin_question_ask(server, client, has_ready);
+	} else {
+		asked = pin_question_answered(server, client, has_ready);
+	}
+	if (asked)
+		return asked < 0 ? STEP_CLOSE : STEP_NEXT;
+	if (!has_ready)
+		put_to_client(client, server, NULL, ready, sizeof(ready));
+	server->link.params.owes_ready = false;
+	step = back_settled(server, client);
+	conn_unpark(&client->conn);
+	return step;
+}
+
 /* The pooler's SETs were answered. */
 static enum step back_applied(struct server *server, struct client *client)
 {
-	enum step step;
-
 	if (!pipeline_is_settled(&server->pipeline))
 		return STEP_NEXT;
-	if (server->link.params.settling.sources) {
-		/* the server has told which parameters are set: the client goes on with
-		 * those values */
-		static const uint8_t ready[] = {'Z', 0, 0, 0, 5, 'I'};
-		params_sourced(server, client);
-		if (server->link.params.owes_ready)
-			put_to_client(client, server, NULL, ready, sizeof(ready));
-		server->link.params.owes_ready = false;
-		step = back_settled(server, client);
-		conn_unpark(&client->conn);
-		return step;
+	if (server->link.params.settling.sources ||
+	    (server->link.pin.is_asking && !server->link.pin.is_of_own))
+		return back_told(server, client);
+	if (server->link.pin.is_asking) {
+		int asked = pin_question_answered(server, client, true);
+		if (asked)
+			return asked < 0 ? STEP_CLOSE : STEP_NEXT;
 	}
 	if (params_applied(server, client) < 0)
 		return STEP_CLOSE;
@@ -130,23 +152,9 @@ static void back_end_query(struct server *server, struct client *client, uint64_
 	server->is_ready = true;
 }
 
-/* Everything that the client asked for is answered. */
-static enum step back_settled(struct server *server, struct client *client)
+/* The client keeps its server. */
+static enum step back_stay(struct server *server, struct client *client)
 {
-	int mode = server->seat.is_replication ? POOL_MODE_SESSION
-					       : pool_mode(server->seat.pool);
-
-	back_end_query(server, client, server->last_us);
-	leaks_settle(server);
-	schema_settle(server);
-	if (server->status == 'I' && mode != POOL_MODE_SESSION) {
-		link_end(client, server);
-		leaks_release(server);
-		broker_give(server);
-		if (!client->conn.is_doomed)
-			clocks_arm_rest(client);
-		return STEP_NEXT;
-	}
 	if (server->is_ready && server->seat.is_dirty &&
 	    scope_server_fast_close(scope_of_pool(server->seat.pool))) {
 		server_retire(server, error_text(ERROR_DATABASE_CHANGED));
@@ -159,6 +167,35 @@ static enum step back_settled(struct server *server, struct client *client)
 	}
 	clocks_arm_link(server, client);
 	return STEP_NEXT;
+}
+
+/* Everything that the client asked for is answered. */
+static enum step back_settled(struct server *server, struct client *client)
+{
+	int mode = server->seat.is_replication ? POOL_MODE_SESSION
+					       : pool_mode(server->seat.pool);
+
+	back_end_query(server, client, server->last_us);
+	leaks_settle(server);
+	schema_settle(server);
+	if (server->status == 'I' && pin_question_is_due(server) &&
+	    pin_question_ask(server, client, true)) {
+		clocks_arm_link(server, client);
+		return STEP_NEXT;
+	}
+	if (server->status == 'I' && mode != POOL_MODE_SESSION) {
+		if (server->link.pin.kinds && leaks_are_kept(server)) {
+			server->link.pin.transactions++;
+			return back_stay(server, client);
+		}
+		link_end(client, server);
+		leaks_release(server);
+		broker_give(server);
+		if (!client->conn.is_doomed)
+			clocks_arm_rest(client);
+		return STEP_NEXT;
+	}
+	return back_stay(server, client);
 }
 
 /* Nothing more is owed, or what the client waits for has come: gives the server back if
@@ -188,6 +225,10 @@ static int back_read(
 		return params_report(server, client, m);
 	if (m->type == 'D' && server->link.params.settling.sources)
 		params_note_source(server, m);
+	else if (m->type == 'D' && pin_question_is_next(server))
+		pin_question_note_row(server, m);
+	else if (m->type == 'E' && pin_question_is_next(server))
+		pin_question_note_error(server, m);
 	else if (m->type == 'E' && server->link.params.is_applying)
 		params_failed(server, m);
 	else if (m->type == 'E')
@@ -216,7 +257,8 @@ static bool is_looked_at(const struct server *server, const struct message *m)
 	return type == 'Z' || type == 'S' ||
 	       (type == 'E' &&
 		   (server->link.params.is_applying || server->link.begin_type)) ||
-	       (type == 'D' && server->link.params.settling.sources) ||
+	       (type == 'D' && (server->link.params.settling.sources ||
+				   server->link.pin.is_asking)) ||
 	       server_role_wants_whole(server, m) || segment_may_hold(server, m) ||
 	       sql_wants_whole(server, m) || leaks_want_whole(server, m) ||
 	       statements_want_whole(server, m);
@@ -297,7 +339,8 @@ static enum answer back_decide(struct server *server, struct client *client,
 	 * time */
 	if (answer == ANSWER_SWALLOW &&
 	    (statements_is_for_client(server, m, done) || begin_lets_pass(server, m) ||
-		(m->type == 'A' && pool_mode(server->seat.pool) == POOL_MODE_SESSION) ||
+		(m->type == 'A' && (pool_mode(server->seat.pool) == POOL_MODE_SESSION ||
+				       leaks_are_kept(server))) ||
 		is_last_word(server, m)))
 		answer = ANSWER_FORWARD;
 	if (answer != ANSWER_FORWARD)
@@ -340,8 +383,8 @@ static bool is_plain(const struct server *server, const struct message *m)
 		break;
 	}
 	return !server->link.sql && !server->link.journal && !server->link.begin_type &&
-	       !server->link.params.settling.sources && !server->link.is_trying_again &&
-	       segment_lets_pass(server, m);
+	       !server->link.params.settling.sources && !server->link.pin.is_asking &&
+	       !server->link.is_trying_again && segment_lets_pass(server, m);
 }
 
 static enum step back_broken(struct server *server, const struct message *m)
@@ -420,9 +463,12 @@ static void count_sent(struct client *client, struct server *server, uint64_t si
 static bool back_settles(struct server *server, struct client *client)
 {
 	params_settle(server, client);
-	if (!server->link.params.settling.unsettled ||
+	if ((!server->link.params.settling.unsettled && !pin_question_is_due(server)) ||
 	    client_is_sending_message(client) ||
-	    !pipeline_is_settled(&server->pipeline) || !params_ask(server, client))
+	    !pipeline_is_settled(&server->pipeline) ||
+	    (!params_ask(server, client) &&
+		!(pin_question_is_due(server) &&
+		    pin_question_ask(server, client, false))))
 		return false;
 	clocks_arm_link(server, client);
 	return true;

@@ -122,7 +122,8 @@ static uint64_t link_xact_start(
 static uint64_t link_wait_start(
     const struct client *client, const struct server *server)
 {
-	if (!server->link.params.is_applying)
+	if (!server->link.params.is_applying || server->link.params.settling.sources ||
+	    server->link.pin.is_asking)
 		return 0;
 	return client->request.ask.query_us ? client->request.ask.query_us
 					    : server->link.params.apply_us;
@@ -170,7 +171,14 @@ static uint64_t link_silence_due(
 }
 
 /* When each limit of a link is reached, in the order in which they are checked. */
-enum link_limit { LIMIT_QUERY, LIMIT_SILENCE, LIMIT_XACT, LIMIT_WAIT, LIMIT_COUNT };
+enum link_limit {
+	LIMIT_QUERY,
+	LIMIT_SILENCE,
+	LIMIT_XACT,
+	LIMIT_WAIT,
+	LIMIT_PIN,
+	LIMIT_COUNT
+};
 
 static void link_limits(
     const struct client *client, const struct server *server, uint64_t at[LIMIT_COUNT])
@@ -185,6 +193,9 @@ static void link_limits(
 	    due(link_xact_start(client, server), scope_transaction_timeout(scope));
 	at[LIMIT_WAIT] = due(link_wait_start(client, server),
 	    scope_query_wait_timeout(client_scope(client)));
+	at[LIMIT_PIN] = server->link.pin.kinds && link_is_at_rest(client, server)
+			    ? due(server->last_us, scope_pin_idle_timeout(scope))
+			    : UINT64_MAX;
 }
 
 void clocks_arm_link(struct server *server, const struct client *client)
@@ -204,6 +215,7 @@ void clocks_link_expired(struct conn *conn)
 	    [LIMIT_SILENCE] = ERROR_IDLE_TRANSACTION_TIMEOUT,
 	    [LIMIT_XACT] = ERROR_TRANSACTION_TIMEOUT,
 	    [LIMIT_WAIT] = ERROR_QUERY_WAIT_TIMEOUT,
+	    [LIMIT_PIN] = ERROR_PIN_IDLE_TIMEOUT,
 	};
 	struct server *server = conn_server(conn);
 	struct client *client = server_client(server);

@@ -4,9 +4,11 @@
 #include "relay/common_texts.h"
 
 #include "relay/begin.h"
+#include "relay/leaks.h"
 #include "relay/segment.h"
 #include "relay/server_prepared.h"
 #include "wire/lasting.h"
+#include "wire/sql_calls.h"
 #include "wire/text_counts.h"
 
 /* A longer text is not counted. */
@@ -44,7 +46,8 @@ struct prepared_text *common_texts_find(
 	struct site *site = server->conn.site;
 	struct prepared_text *text;
 
-	if (!often || len > COMMON_MOST || has_escapes || !is_usual(server))
+	if (!often || len > COMMON_MOST || has_escapes || !is_usual(server) ||
+	    (leaks_are_kept(server) && sql_calls_may_be((const char *)key, len)))
 		return NULL;
 	if (!site->text_counts)
 		site->text_counts = text_counts_init(slab_get(site->text_counts_slab));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "pool/pins.h"
 #include "pool/pool.h"
 #include "relay/sql_commands.h"
 #include "wire/codec.h"
@@ -84,7 +85,7 @@ static struct leak_row *add_row(
 }
 
 /* A leak for which there is no memory is not counted. */
-static void count_leak(const struct client *client, enum leak_kind kind)
+struct leak_row *leaks_count(const struct client *client, enum leak_kind kind)
 {
 	struct leak_table *table = client->conn.site->leaks;
 	struct leak_row *row;
@@ -116,9 +117,23 @@ static void count_leak(const struct client *client, enum leak_kind kind)
 		row->last_us = conn_now(&client->conn);
 	}
 	buf_done(&key);
+	return row;
 }
 
 /* ---- refusing ---- */
+
+static bool is_watched(const struct server *server)
+{
+	return pool_mode(server->seat.pool) != POOL_MODE_SESSION &&
+	       !server->seat.is_replication;
+}
+
+bool leaks_are_kept(const struct server *server)
+{
+	return scope_session_state(scope_of_pool(server->seat.pool)) ==
+		   SESSION_STATE_KEEP &&
+	       is_watched(server);
+}
 
 static void put_replacement(struct buf *out, const struct message *m)
 {
@@ -141,7 +156,7 @@ static enum leak_fate refuse(struct client *client, struct server *server,
 {
 	struct buf buf;
 
-	count_leak(client, kind);
+	leaks_count(client, kind);
 	buf_init(&buf, 0);
 	put_replacement(&buf, m);
 	conn_send(&server->conn, &buf);
@@ -161,6 +176,10 @@ static void tell_refusal(struct client *client, enum leak_kind kind)
 	char text[CLIENT_ERROR_MAX];
 	struct buf error;
 
+	if (leaks_are_kept(client_server(client))) {
+		client_error(client, ERROR_PINS_FULL, leak_name(kind));
+		return;
+	}
 	client->conn.site->errors_told[ERROR_STATE_REFUSED]++;
 	buf_init(&error, 0);
 	error_print(text, sizeof(text), ERROR_STATE_REFUSED, leak_name(kind));
@@ -173,12 +192,6 @@ static void tell_refusal(struct client *client, enum leak_kind kind)
 }
 
 /* ---- the client's messages ---- */
-
-static bool is_watched(const struct server *server)
-{
-	return pool_mode(server->seat.pool) != POOL_MODE_SESSION &&
-	       !server->seat.is_replication;
-}
 
 static enum leak_kind first_kind(uint16_t kinds)
 {
@@ -193,6 +206,8 @@ static struct leak_look look(
 	if (!is_watched(server))
 		return look;
 	look = effects_leaves(effects, &server->vars);
+	if (!leaks_are_kept(server))
+		look.all &= (uint16_t) ~(LEAK_UNSEEN | LEAK_PLACEHOLDER);
 	/* a PREPARE command that the pooler tracks (sql_commands.h) is no leak */
 	if (effects->command.kind == COMMAND_PREPARE && sql_is_on(server)) {
 		look.first &= (uint16_t)~LEAK_BIT(PREPARE);
@@ -205,13 +220,15 @@ static struct leak_look look(
 enum leak_fate leaks_check(struct client *client, struct server *server,
     const struct message *m, const struct sql_effects *effects)
 {
+	int state = scope_session_state(scope_of_pool(server->seat.pool));
 	uint16_t first;
 
-	if (scope_session_state(scope_of_pool(server->seat.pool)) !=
-	    SESSION_STATE_REFUSE)
+	if (state != SESSION_STATE_REFUSE && state != SESSION_STATE_KEEP)
 		return LEAK_PASS;
 	first = look(server, effects).first;
-	return first ? refuse(client, server, m, first_kind(first)) : LEAK_PASS;
+	if (!first || (state == SESSION_STATE_KEEP && pins_claim(&server->seat)))
+		return LEAK_PASS;
+	return refuse(client, server, m, first_kind(first));
 }
 
 void leaks_expect(struct server *server, const struct sql_effects *effects)
@@ -220,11 +237,18 @@ void leaks_expect(struct server *server, const struct sql_effects *effects)
 
 	server->link.leaks.watch.expected |= all;
 	server->link.leaks.watch.met &= (uint16_t)~all;
+	if (!leaks_are_kept(server))
+		return;
+	server->link.pin.made |= all & LEAK_MADE;
+	if (effects->resets.session == UINT64_MAX)
+		server->link.pin.resets_all = true;
 }
 
 void leaks_check_call(struct server *server, const struct message *m)
 {
-	if (is_watched(server) && m->have >= 5 + sizeof(uint32_t))
+	if (leaks_are_kept(server))
+		server->link.pin.made |= LEAK_UNSEEN;
+	else if (is_watched(server) && m->have >= 5 + sizeof(uint32_t))
 		server->link.leaks.called |= leak_of_function(get_u32(m->bytes + 5));
 }
 
@@ -245,7 +269,25 @@ static void count_all(struct client *client, struct server *server, uint16_t kin
 {
 	server->leaks_left |= kinds;
 	for (; kinds; kinds &= (uint16_t)(kinds - 1))
-		count_leak(client, first_kind(kinds));
+		leaks_count(client, first_kind(kinds));
+}
+
+static bool is_tag(const char *tag, size_t len, const char *wanted)
+{
+	return len == strlen(wanted) && memcmp(tag, wanted, len) == 0;
+}
+
+/* Whether a statement with this tag may end what keeps a server, or make some of it. */
+static bool tag_may_end(const char *tag, size_t len)
+{
+	static const char *const others[] = {"BEGIN", "COMMIT", "SELECT", "INSERT",
+	    "UPDATE", "DELETE", "MERGE", "FETCH", "MOVE", "COPY", "EXPLAIN", "SHOW"};
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (len >= strlen(others[i]) &&
+		    memcmp(tag, others[i], strlen(others[i])) == 0)
+			return false;
+	return true;
 }
 
 static void note_tag(
@@ -257,6 +299,18 @@ static void note_tag(
 	if (!is_watched(server))
 		return;
 	kinds = leak_of_tag(watch, tag, len, &cleared);
+	if (leaks_are_kept(server)) {
+		/* the server tells what is left, see pin_question.h */
+		server->link.pin.made |= kinds;
+		if (is_tag(tag, len, "CALL") || is_tag(tag, len, "DO"))
+			server->link.pin.made |= LEAK_UNSEEN;
+		server->link.pin.lasting |= kinds & LEAK_BIT(LOAD);
+		server->link.pin.may_have_ended |= tag_may_end(tag, len);
+		if (cleared == LEAK_KINDS ||
+		    (server->link.pin.resets_all && is_tag(tag, len, "RESET")))
+			server->link.pin.lasting &= LEAK_BIT(LOAD);
+		return;
+	}
 	if (cleared == LEAK_KINDS)
 		cleared |= LEAK_READING;
 	server->leaks_left &= (uint16_t)~cleared;
@@ -276,7 +330,8 @@ bool leaks_answered(
 		size_t len = message_body_len(m);
 		const char *tag = (const char *)message_body(m);
 		len -= len > 0 && !tag[len - 1];
-		if (server->link.leaks.watch.expected || leak_may_matter(tag, len))
+		if (server->link.leaks.watch.expected || leak_may_matter(tag, len) ||
+		    leaks_are_kept(server))
 			note_tag(client, server, tag, len);
 		return false;
 	}
@@ -302,6 +357,9 @@ void leaks_release(struct server *server)
 	if (!server->leaks_left || scope_session_state(scope_of_pool(
 				       server->seat.pool)) == SESSION_STATE_FORWARD)
 		return;
+	/* no query unloads a library */
+	if ((server->leaks_left & LEAK_BIT(LOAD)) && leaks_are_kept(server))
+		server->seat.is_dirty = true;
 	server->leaks_left = 0;
 	server->seat.needs_reset = true;
 }

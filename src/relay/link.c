@@ -3,8 +3,10 @@
  */
 #include "relay/link.h"
 
+#include "pool/pins.h"
 #include "relay/clocks.h"
 #include "relay/params.h"
+#include "relay/pin_question.h"
 #include "relay/sql_statements.h"
 #include "relay/statements.h"
 
@@ -21,6 +23,7 @@ bool link_begin(struct client *client, struct server *server)
 	conn_set_deadline(&client->conn, 0);
 	statements_link(server);
 	must_wait = params_apply(server, client);
+	must_wait = pin_question_ask_own(server) || must_wait;
 	clocks_arm_link(server, client);
 	return must_wait;
 }
@@ -31,6 +34,8 @@ void link_restore(struct client *client, struct server *server, const struct lin
 	/* an older version did not know it without statements_are_tracked */
 	server->link.owns_unnamed |=
 	    was->sent_unnamed && !statements_are_tracked(client, server);
+	if (pin_question_is_due(server))
+		pins_restore(&server->seat);
 	if (!server->link.since_us)
 		server->link.since_us = conn_now(&server->conn);
 	list_init(&server->link.portals);
@@ -69,6 +74,7 @@ void link_end(struct client *client, struct server *server)
 {
 	struct link *link = &server->link;
 
+	server->leaks_left |= (link->pin.kinds | link->pin.made) & LEAK_KINDS;
 	server_review_cancels(server);
 	statements_unlink(server);
 	sql_unlink(server);

@@ -418,13 +418,6 @@ static bool may_be_reset(
 	       ((server->pinned | server->link.params.reset.session) >> i & 1);
 }
 
-static void put_lower(const char *name, struct buf *sql)
-{
-	for (; *name; name++)
-		buf_put_u8(sql, *name >= 'A' && *name <= 'Z' ? (uint8_t)(*name | 0x20)
-							     : (uint8_t)*name);
-}
-
 bool params_ask(struct server *server, struct client *client)
 {
 	const struct vars_schema *schema = client->conn.site->vars;
@@ -444,7 +437,7 @@ bool params_ask(struct server *server, struct client *client)
 				       : "SELECT name FROM pg_catalog.pg_settings "
 					 "WHERE source<>'session' AND "
 					 "pg_catalog.lower(name) IN ('");
-		put_lower(vars_schema_name(schema, i), &sql);
+		text_put_lower(&sql, vars_schema_name(schema, i));
 		server->link.params.settling.sources |= UINT64_C(1) << i;
 	}
 	server->link.params.settling.unsettled = 0;
@@ -577,7 +570,8 @@ static int send_put_back(
 			buf_put_text(&sql, " FROM pg_catalog.pg_settings WHERE "
 					   "source<>'session' AND "
 					   "pg_catalog.lower(name)='");
-			put_lower(vars_schema_name(client->conn.site->vars, i), &sql);
+			text_put_lower(
+			    &sql, vars_schema_name(client->conn.site->vars, i));
 			buf_put_text(&sql, "'");
 		}
 		failed = sql.failed || server_command(server, buf_text(&sql), 0) < 0;

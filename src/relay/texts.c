@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "relay/common_texts.h"
+#include "relay/leaks.h"
 #include "relay/long_text.h"
 #include "relay/server_prepared.h"
 #include "relay/sql_commands.h"
@@ -76,13 +77,17 @@ uint8_t texts_asked(const struct server *server)
 
 	return (uint8_t)(texts_has_escapes(server) | has_leaves << 1 |
 			 sql_is_on(server) << 2 |
+			 (leaks_are_kept(server) ? TEXTS_ASKED_CALLS : 0) |
 			 (is_counted ? TEXTS_ASKED_COUNTED : 0));
 }
 
 bool texts_is_plain(const struct server *server, const struct message *query)
 {
+	struct scope scope = scope_of_pool(server->seat.pool);
+	bool has_leaves = scope_pool_mode(scope) != POOL_MODE_SESSION;
 	const struct effects_ask ask = {
-	    .has_leaves = pool_mode(server->seat.pool) != POOL_MODE_SESSION,
+	    .has_leaves = has_leaves,
+	    .has_calls = has_leaves && scope_session_state(scope) == SESSION_STATE_KEEP,
 	};
 
 	return !server->seat.is_replication && message_is_whole(query) &&
@@ -125,6 +130,7 @@ struct text_facts texts_look(
 		    .schema = server->conn.site->vars,
 		    .has_escapes = asked & 1,
 		    .has_leaves = is_shared || asked & 2,
+		    .has_calls = is_shared || asked & TEXTS_ASKED_CALLS,
 		    .has_clock = is_shared || (is_tracked && asked & 4),
 		    .is_part = !message_is_whole(m),
 		};

@@ -9,6 +9,7 @@
 #include "conf/scope.h"
 #include "pool/catalog.h"
 #include "pool/hosts_role.h"
+#include "pool/pins.h"
 #include "pool/pool_effective.h"
 #include "pool/room.h"
 
@@ -48,6 +49,7 @@ static double limit_value(const struct client *client, const char *setting)
 	    TIME(link, query_timeout),
 	    TIME(link, transaction_timeout),
 	    TIME(link, idle_transaction_timeout),
+	    TIME(link, pin_idle_timeout),
 #undef COUNT
 #undef TIME
 	};
@@ -115,6 +117,15 @@ const char *limit_describe(
 		    pool->database->name, pool->user->name,
 		    pool_queued_everywhere(pool),
 		    scope_max_waiting_clients(scope_of_pool(pool)));
+		return out;
+	}
+	if (strcmp(setting, "max_pinned_servers") == 0) {
+		const struct pool *pool = client->request.ask.pool;
+		snprintf(out, LIMIT_TEXT,
+		    "Servers of database \"%.127s\" and user \"%.127s\" that are "
+		    "kept: %d, of which %d may be.",
+		    pool->database->name, pool->user->name, pins_count(pool),
+		    pins_most(pool));
 		return out;
 	}
 	const struct ask *ask = &client->request.ask;

@@ -651,6 +651,7 @@ void server_test(struct server *server, const char *sql, const char *reason_fail
 	conn_hand_on(&server->conn, &test_ops);
 	server->test_failure = reason_failed;
 	server->confirmed = 0; /* it may be DISCARD ALL */
+	server->has_own_settings = false;
 	conn_set_deadline(&server->conn, limit ? conn_now(&server->conn) + limit : 0);
 	server_query(server, sql);
 }

@@ -131,20 +131,13 @@ static struct holding holding_of(
 						: "idle in transaction";
 		h.state_us = passed(now_us, link->idle_xact_us);
 	} else if (!query_us && server->is_ready) {
-		h.state = "idle";
+		h.state = link->pin.kinds ? "pinned" : "idle";
 		h.state_us = passed(now_us, server->last_us);
 	} else {
 		h.state = "active";
 		h.state_us = passed(now_us, query_us ? query_us : link->since_us);
 	}
 	return h;
-}
-
-static unsigned server_pid(const struct server *server)
-{
-	bool has_peer = server->conn.remote.family == AF_UNIX && server->conn.peer_pid;
-
-	return has_peer ? (unsigned)server->conn.peer_pid : server->remote_pid;
 }
 
 static void put_blocker(struct blockers *all, const struct waiting_pool *queue,

@@ -8,6 +8,7 @@
 #include "cancel/peers.h"
 #include "conf/settings.h"
 #include "pool/hosts_role.h"
+#include "pool/pins.h"
 #include "pool/pool.h"
 #include "session/crew.h"
 #include "views/views.def"

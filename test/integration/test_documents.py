@@ -15,14 +15,16 @@ import wire
 from documents import BLOCK, DOCUMENTS, blocks, commands, document
 from pooler import STATS, Pooler
 
-MODES = ("session", "transaction", "statement")
+# The columns of the table of pool modes, and what their databases have in their entries.
+MODES = {"session": "pool_mode=session", "transaction": "pool_mode=transaction",
+         "statement": "pool_mode=statement", "keep": "pool_mode=transaction session_state=keep"}
 
 
 @pytest.fixture(scope="module")
 def pooler(binary, cluster):
     entries = {"app": "", "mydb": ""}
-    for mode in MODES:
-        entries[mode] = " user=owner pool_size=2 pool_mode=" + mode
+    for mode, own in MODES.items():
+        entries[mode] = " user=owner pool_size=2 " + own
         entries[mode + "_tracked"] = entries[mode] + " track_sql_prepare=1"
     made = Pooler(binary, {name: cluster.conn() + more for name, more in entries.items()})
     try:
@@ -235,16 +237,19 @@ def ask_for_a_block(client):
     return client.recv_until("ZE")[-1].kind == "E"
 
 
-def found_later(pooler, pg, database):
-    """Returns what is still there when another client has got the server connection in between."""
+def found_later(pooler, pg, database, labels=ORDER):
+    """Returns what is still there when another client has got the server connection in between.
+    With session_state=keep one feature keeps the server for the others, so each is alone."""
+    if database.startswith("keep") and labels is ORDER:
+        return set().union(*(found_later(pooler, pg, database, [label]) for label in ORDER))
     with pooler.connect(database) as client, pooler.connect(database) as other, pg.client() as holder:
-        for label in ORDER:
+        for label in labels:
             KEPT[label].start(client)
         holder.query("select pg_advisory_lock(%d)" % HELD)
         other.send(wire.query("select pg_advisory_xact_lock(%d)" % HELD))
         waiting.wait_for(lambda: pg.value(
             "select count(*) from pg_locks where not granted and objid = %d" % HELD) == "1", "it waits")
-        found = {label for label in reversed(ORDER) if KEPT[label].is_there(client)}
+        found = {label for label in reversed(labels) if KEPT[label].is_there(client)}
         holder.query("select pg_advisory_unlock(%d)" % HELD)
         other.finish()
     return found
@@ -303,7 +308,7 @@ def works_once(pooler, pg, label, mode):
 
 def table_of_modes():
     lines = document("doc/usage.md").split("\n")
-    begin = lines.index("| | session | transaction | statement |") + 2
+    begin = lines.index("| | session | transaction | statement | keep |") + 2
     end = lines.index("", begin)
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[begin:end]]
     return {row[0]: dict(zip(MODES, row[1:], strict=True)) for row in rows}

@@ -45,7 +45,7 @@ VIEWS = {
     "POOLS": "database:s user:s " + typed(
         "cl_active cl_waiting cl_active_cancel_req cl_waiting_cancel_req sv_active sv_active_cancel "
         "sv_being_canceled sv_idle sv_used sv_tested sv_login maxwait maxwait_us", "i")
-    + " pool_mode:s load_balance_hosts:s",
+    + " pool_mode:s load_balance_hosts:s sv_pinned:i",
     "CLIENTS": SOCKET,
     "SERVERS": SOCKET,
     "SOCKETS": SOCKET + " " + BUFFERS,
@@ -106,7 +106,7 @@ HELP = """
 \tEXPLAIN LOGIN <user> <db> [<address>]
 \tSWITCHOVER <db> [TO <host>]
 \tTAKEOVER <format>
-\tSHOW HOSTS|PREPARED_STATEMENTS|STATE_LEAKS|LATENCY|BLOCKERS|ERRORS|CERTIFICATES|WARNINGS|WORKERS"""
+\tSHOW HOSTS|PREPARED_STATEMENTS|STATE_LEAKS|LATENCY|BLOCKERS|PINS|ERRORS|CERTIFICATES|WARNINGS|WORKERS"""
 
 
 def test_help(pooler):
@@ -197,12 +197,14 @@ max_client_conn 100
 max_db_client_connections 0
 max_db_connections 0
 max_packet_size 2147483647
+max_pinned_servers 0
 max_prepared_statements 200
 max_server_connections 0
 max_user_client_connections 0
 max_user_connections 0
 min_pool_size 0
 peer_id 0
+pin_idle_timeout 0
 pkt_buf 4096
 pool_idle_timeout 0
 pool_mode session

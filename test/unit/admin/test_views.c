@@ -83,7 +83,7 @@ static const struct shape {
 	      "cl_waiting_cancel_req:23|sv_active:23|sv_active_cancel:23|sv_being_"
 	      "canceled:23|"
 	      "sv_idle:23|sv_used:23|sv_tested:23|sv_login:23|maxwait:23|maxwait_us:23|"
-	      "pool_mode:25|load_balance_hosts:25"},
+	      "pool_mode:25|load_balance_hosts:25|sv_pinned:23"},
     {"CLIENTS", SOCKET},
     {"SERVERS", SOCKET},
     {"SOCKETS", SOCKET BUFFERS},
@@ -131,6 +131,9 @@ static const struct shape {
 	      "timeline:20|reason:25|lag_us:20|lag_bytes:20"},
     {"STATE_LEAKS",
 	"database:25|user:25|application_name:25|kind:25|count:20|last_time:25"},
+    {"PINS", "database:25|user:25|id:20|ptr:25|client_user:25|addr:25|port:23|"
+	     "application_name:25|kinds:25|since:25|transactions:20|link:25|host:25|"
+	     "host_port:23|remote_pid:23"},
     {"LATENCY",
 	"database:25|user:25|kind:25|count:20|p50:20|p90:20|p99:20|p99_9:20|max:20|"
 	"avg:20|recent_count:20|recent_p50:20|recent_p90:20|recent_p99:20|"
@@ -191,7 +194,7 @@ static void test_help(void **state)
 	    "\n\tSWITCHOVER <db> [TO <host>]"
 	    "\n\tTAKEOVER <format>"
 	    "\n\tSHOW "
-	    "HOSTS|PREPARED_STATEMENTS|STATE_LEAKS|LATENCY|BLOCKERS|ERRORS|"
+	    "HOSTS|PREPARED_STATEMENTS|STATE_LEAKS|LATENCY|BLOCKERS|PINS|ERRORS|"
 	    "CERTIFICATES|WARNINGS|WORKERS"
 	    "\nC SHOW\nZ I\n");
 }
@@ -453,8 +456,8 @@ static void test_servers(void **state)
 	free(rows);
 	rows = rows_of(&w->desk, "show pools");
 	assert_string_equal(rows,
-	    "D pgbouncer|pgbouncer|1|0|0|0|0|0|0|0|0|0|0|0|0|statement|\\N\n"
-	    "D two|owner|0|0|0|0|0|0|0|1|0|0|0|0|0|session|round-robin\n");
+	    "D pgbouncer|pgbouncer|1|0|0|0|0|0|0|0|0|0|0|0|0|statement|\\N|0\n"
+	    "D two|owner|0|0|0|0|0|0|0|1|0|0|0|0|0|session|round-robin|0\n");
 	free(rows);
 	rows = rows_of(&w->desk, "show sockets");
 	assert_non_null(strstr(rows, "|sv_idle|10.1.2.3|"));

@@ -1,0 +1,52 @@
+/*
+ * Counts pinned servers, without the lock: one too many is taken back at once.
+ */
+#include "pool/pins.h"
+
+#include <limits.h>
+
+#include "pool/pool_effective.h"
+
+int pins_most(const struct pool *pool)
+{
+	int wanted = scope_max_pinned_servers(scope_of_pool(pool));
+	int size = pool_size(pool);
+
+	if (!size)
+		return wanted ? wanted : INT_MAX;
+	return wanted && wanted < size ? wanted : wanted ? size - 1 : size / 2;
+}
+
+int pins_count(const struct pool *pool)
+{
+	return central_read(&pool->part.whole->pinned);
+}
+
+static void add(struct seat *seat, int change)
+{
+	atomic_fetch_add(&seat->pool->part.whole->pinned, change);
+	seat->is_pinned = change > 0;
+}
+
+bool pins_claim(struct seat *seat)
+{
+	if (seat->is_pinned)
+		return true;
+	add(seat, 1);
+	if (pins_count(seat->pool) <= pins_most(seat->pool))
+		return true;
+	add(seat, -1);
+	return false;
+}
+
+void pins_restore(struct seat *seat)
+{
+	if (!seat->is_pinned)
+		add(seat, 1);
+}
+
+void pins_drop(struct seat *seat)
+{
+	if (seat->is_pinned)
+		add(seat, -1);
+}
