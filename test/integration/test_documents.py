@@ -160,7 +160,7 @@ def test_quick_start(stage, cluster, roles, path, heading):
 
 
 def debian_packages():
-    """The packages without which the program cannot be built."""
+    """The packages that README.md names."""
     needs = document("test/setup/install-packages").split("need_build() {")[1].split("}")[0]
     return [words[2] for words in map(shlex.split, needs.strip().splitlines())]
 
