@@ -13,8 +13,9 @@
 #include "pool/scopes.h"
 #include "session/crew.h"
 
-/* How often all sites are asked which databases have clients. */
-enum { SURVEY_US = 1000000 };
+/* How often all sites are asked which databases have clients; and when again, if one
+ * has not been told the addresses of its hosts. */
+enum { SURVEY_US = 1000000, SHORTLY_US = 10000 };
 
 /* A hint on its way to the control site. */
 struct hint {
@@ -339,7 +340,7 @@ static void survey(struct deadline *due)
 		is_short |= d->wants_addresses;
 	if (m->is_on || !list_is_empty(&m->hosts))
 		deadline_set(m->site->loop, &m->survey_due,
-		    now_of(m) + (is_short ? 0 : SURVEY_US));
+		    now_of(m) + (is_short ? SHORTLY_US : SURVEY_US));
 }
 
 /* ---- from outside ---- */
