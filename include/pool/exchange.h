@@ -44,10 +44,14 @@ int exchange_receiver(
 uint64_t exchange_first_since(const struct pool *pool);
 /* Under the lock: is a replication client the first one that waits there? */
 bool exchange_has_replica_first(const struct central_part *part);
-/* Whether the first waiting client should wait for a server that rests at another
- * worker, or is on its way.  That worker is told.  *wake_us is lowered if the answer
- * can change by time alone. */
-bool exchange_has_help(
+static inline bool exchange_has_workers(const struct pool *pool)
+{
+	return exchange_view(pool)->central->worker_count > 1;
+}
+/* Tells a worker where a server rests that the first waiting client needs it.  True: it
+ * is waited for, or one is on its way.  *wake_us is lowered if the answer can change by
+ * time alone. */
+bool exchange_await_help(
     struct pool *pool, const struct ask *first, uint64_t now_us, uint64_t *wake_us);
 /* How many servers rest or are on their way, at workers that answer. */
 int exchange_available(const struct pool *pool);

@@ -17,6 +17,13 @@ void queue_serve(struct ask *ask, uint64_t now_us);
  * room may need none any more, or only that of min_pool_size. */
 void queue_review_room(struct pool *pool);
 
+/* Returns the ask that has waited longest, or NULL. */
+static inline struct ask *queue_first(const struct pool *pool)
+{
+	struct node *first = list_first(&pool->waiting);
+
+	return first ? container_of(first, struct ask, node) : NULL;
+}
 /* Returns an idle seat that may be lent, or NULL. */
 struct seat *queue_idle_seat(const struct pool *pool);
 /* Returns the first ask that waits for any seat, or NULL. */

@@ -48,10 +48,9 @@ void room_reorder(struct pool *pool);
 void room_offer(const struct pool *pool);
 /* Tells the pool that comes first under one of these limits. */
 void room_tell_first(const struct pool *pool, enum room_kind kind);
-/* Does some pool wait for room under this full limit?  *place_us: the place of the
- * first. */
-bool room_is_short(
-    struct central_view *view, const struct central_limit *limit, uint64_t *place_us);
+/* The place of the first pool that waits for room under this limit; UINT64_MAX: none
+ * waits, or there is room. */
+uint64_t room_first_place(struct central_view *view, const struct central_limit *limit);
 /* Returns the limit under which another pool comes first, with the least place if there
  * are several; ROOM_COUNT: there is none. */
 enum room_kind room_before(const struct pool *pool, uint64_t *place_us);

@@ -211,7 +211,7 @@ int exchange_available(const struct pool *pool)
 	return sum;
 }
 
-static bool has_help(
+static bool await_help(
     struct pool *pool, const struct ask *first, uint64_t now_us, uint64_t *wake_us)
 {
 	const struct central_part *part = &pool->part;
@@ -239,7 +239,7 @@ static bool has_help(
 	return now_us < pool->asked_us + ANSWER_US;
 }
 
-bool exchange_has_help(
+bool exchange_await_help(
     struct pool *pool, const struct ask *first, uint64_t now_us, uint64_t *wake_us)
 {
 	/* those of other workers may come to rest */
@@ -251,7 +251,7 @@ bool exchange_has_help(
 		return false;
 	}
 	exchange_lock(pool);
-	bool is_so = has_help(pool, first, now_us, wake_us);
+	bool is_so = await_help(pool, first, now_us, wake_us);
 	exchange_unlock(pool);
 	return is_so;
 }

@@ -13,9 +13,9 @@ static struct seat *spared(
     struct catalog *c, struct central_limit *limit, uint64_t now_us)
 {
 	const char *name = limit->name.key + 1;
-	uint64_t place_us, ignored = UINT64_MAX;
+	uint64_t place_us = room_first_place(&c->view, limit), ignored = UINT64_MAX;
 
-	if (!room_is_short(&c->view, limit, &place_us))
+	if (place_us == UINT64_MAX)
 		return NULL;
 	if (limit->name.kind == ROOM_PROCESS)
 		return room_evictable_of_process(c, place_us, now_us, &ignored);

@@ -160,11 +160,10 @@ struct verdict pool_ask(struct ask *ask, enum ask_kind kind, uint64_t now_us)
 
 uint64_t pool_max_wait(const struct pool *pool, uint64_t now_us)
 {
-	struct node *first = list_first(&pool->waiting);
+	const struct ask *ask = queue_first(pool);
 
-	if (!first)
+	if (!ask)
 		return 0;
-	const struct ask *ask = container_of(first, struct ask, node);
 	/* a client that logs in has no query */
 	uint64_t since = ask->query_us ? ask->query_us : ask->queued_us;
 	return since && since < now_us ? now_us - since : 0;
@@ -255,11 +254,11 @@ static bool makes_room_for_host(const struct seat *seat)
 static bool makes_room_for_replica(const struct seat *seat)
 {
 	const struct pool *pool = seat->pool;
-	const struct node *first = list_first(&pool->waiting);
+	const struct ask *first = queue_first(pool);
 	int size = pool_size(pool);
 
 	if (!first || !seat->was_lent || pool->last_connect_failed ||
-	    container_of(first, const struct ask, node)->kind != ASK_REPLICATION)
+	    first->kind != ASK_REPLICATION)
 		return false;
 	return room_is_wanted(pool) ||
 	       (size > 0 && pool_servers_everywhere(pool) >= (size_t)size);

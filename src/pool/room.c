@@ -11,6 +11,7 @@
 #include "base/time_us.h"
 #include "pool/exchange.h"
 #include "pool/pool_effective.h"
+#include "pool/queue.h"
 #include "pool/scopes.h"
 #include "pool/seats.h"
 
@@ -79,18 +80,9 @@ bool room_is_exceeded(const struct pool *pool)
 /* UINT64_MAX: nobody waits. */
 static uint64_t waiting_since(const struct pool *pool)
 {
-	struct node *first = list_first(&pool->waiting);
+	const struct ask *first = queue_first(pool);
 
-	return first ? container_of(first, struct ask, node)->queued_us : UINT64_MAX;
-}
-
-/* Whether no server of the pool can become free for its first waiting client. */
-static bool has_nothing(const struct pool *pool, size_t connected)
-{
-	struct node *first = list_first(&pool->waiting);
-
-	return !connected || (first && container_of(first, struct ask, node)->kind ==
-					   ASK_REPLICATION);
+	return first ? first->queued_us : UINT64_MAX;
 }
 
 /* The pool's place in the queue if it had so many servers and its first client waited
@@ -98,9 +90,13 @@ static bool has_nothing(const struct pool *pool, size_t connected)
 static uint64_t place_with(
     const struct pool *pool, enum room_kind kind, size_t connected, uint64_t since_us)
 {
-	if (kind != ROOM_PROCESS || since_us == UINT64_MAX)
+	const struct ask *first = queue_first(pool);
+	/* no server of the pool can become free for its first client */
+	bool has_nothing = !connected || (first && first->kind == ASK_REPLICATION);
+
+	if (kind != ROOM_PROCESS || since_us == UINT64_MAX || has_nothing)
 		return since_us;
-	return since_us + (has_nothing(pool, connected) ? 0 : PATIENCE_US);
+	return since_us + PATIENCE_US;
 }
 
 uint64_t room_place(const struct pool *pool, enum room_kind kind)
@@ -283,15 +279,14 @@ enum room_kind room_before(const struct pool *pool, uint64_t *place_us)
 	return found;
 }
 
-bool room_is_short(
-    struct central_view *view, const struct central_limit *limit, uint64_t *place_us)
+uint64_t room_first_place(struct central_view *view, const struct central_limit *limit)
 {
 	central_lock(view);
 	const struct heap_node *first = heap_first(&limit->starving);
 	bool is_short = first && central_read(&limit->servers) >= limit->most;
-	*place_us = is_short ? first->key : UINT64_MAX;
+	uint64_t place_us = is_short ? first->key : UINT64_MAX;
 	central_unlock(view);
-	return is_short;
+	return place_us;
 }
 
 /* ---- what counts ---- */
@@ -451,13 +446,6 @@ struct seat *room_free_of_user(const struct user *user)
 	return NULL;
 }
 
-static struct seat *free_of_process(const struct catalog *c)
-{
-	const struct pool *rich = richest(c);
-
-	return rich ? pool_longest_resting(rich) : NULL;
-}
-
 struct seat *room_evictable(
     const struct pool *pool, enum room_kind kind, uint64_t now_us, uint64_t *wake_us)
 {
@@ -471,7 +459,10 @@ struct seat *room_evictable(
 
 struct seat *room_surplus(const struct pool *pool)
 {
-	return room_is_exceeded(pool) ? free_of_process(pool->database->catalog) : NULL;
+	const struct pool *rich =
+	    room_is_exceeded(pool) ? richest(pool->database->catalog) : NULL;
+
+	return rich ? pool_longest_resting(rich) : NULL;
 }
 
 static uint64_t lead_us(uint64_t since_us, uint64_t now_us)

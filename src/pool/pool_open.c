@@ -1,0 +1,434 @@
+/*
+ * Whether a server is opened for a pool now: protocol.md 10.1, from top to bottom.
+ * pool_open_next says for whom; decide() is the list of conditions, in their order;
+ * open_for says what follows: the server is opened, another one is closed to make room,
+ * or the pool waits.
+ *
+ * What is decided here is counted at once, under the lock that all workers share, so
+ * that no limit is exceeded at any moment.
+ */
+#include "pool/pool_open.h"
+
+#include "base/time_us.h"
+#include "pool/exchange.h"
+#include "pool/hosts_role.h"
+#include "pool/pool_effective.h"
+#include "pool/queue.h"
+#include "pool/room.h"
+#include "pool/seats.h"
+
+/* How often a pool below min_pool_size checks for room under a limit, or replaces
+ * servers that were lost unused.  Such a pool does not queue for room with pools whose
+ * clients wait. */
+enum { REFILL_US = 1000000 };
+
+/* How long a client waits for servers that run their reset or check query before
+ * another server is opened.  Much longer than such a query takes on a healthy server,
+ * and short for a client. */
+enum { TEST_PATIENCE_US = 200000 };
+
+/* How long a client waits for a connection that is being opened before another host is
+ * tried as well.  A host that is gone does not answer until server_connect_timeout. */
+enum { LOGIN_PATIENCE_US = 200000 };
+
+/* How often a worker with a waiting client asks other workers again. */
+enum { ASK_AGAIN_US = 5000 };
+
+/* How long room is left to a client that has waited longer, at another worker or for
+ * room under other limits as well: a tenth of the time that it has waited, within these
+ * bounds.  It may never use the room, if its worker stands still. */
+enum { LEAST_COURTESY_US = 20000, MOST_COURTESY_US = 200000 };
+
+/* A client that waits under several limits waits for one after the other, so that no
+ * room is left unused for it.  After this time it waits for all of them at once,
+ * because in its turn with one limit the room under another may always be gone
+ * again. */
+enum { STARVING_US = 1000000 };
+
+/* How often a worker checks whether the counts are still frozen for a view. */
+enum { FROZEN_US = 1000 };
+
+/* Why a server is opened. */
+enum purpose {
+	FOR_CLIENTS,     /* they wait for any server, or for what a login tells */
+	FOR_REPLICATION, /* the first replication client needs one of its own */
+	FOR_PROBE,       /* the last login failed, and a client was refused for it */
+	FOR_MIN_SIZE,    /* there are fewer than min_pool_size */
+	FOR_HOST,        /* a host gets too few clients for want of connections */
+};
+
+enum obstacle {
+	OBSTACLE_NONE,
+	OBSTACLE_TIME,  /* another login comes first, or a time has not come yet */
+	OBSTACLE_SIZE,  /* pool_size is reached */
+	OBSTACLE_LIMIT, /* a limit that pools share has no room */
+	OBSTACLE_ELDER, /* it has, but another pool's client has waited longer */
+};
+
+struct decision {
+	enum obstacle obstacle;
+	enum room_kind limit; /* of LIMIT and ELDER; else ROOM_COUNT */
+	struct seat
+	    *evicted;     /* closing this one makes room; NULL: none may be closed */
+	bool is_reserve;  /* pool_size is reached, and the reserve is used */
+	uint64_t wake_us; /* when time alone can change the decision */
+};
+
+static struct decision wait_until(uint64_t wake_us)
+{
+	return (struct decision){
+	    .obstacle = OBSTACLE_TIME, .limit = ROOM_COUNT, .wake_us = wake_us};
+}
+
+/* ---- the conditions ---- */
+
+/* Where the monitor of hosts knows that none can be used, its next word is waited for.
+ * Whoever needs a role also waits for the first one, which comes within a second: the
+ * host that answers first may be an old primary. */
+static bool awaits_monitor(const struct pool *pool, uint64_t now_us)
+{
+	struct database *db = pool->database;
+
+	if (!hosts_are_watched(db) || !db->catalog->events->hint)
+		return false;
+	if (hosts_are_judged(db) && !db->hosts.is_stale)
+		return !hosts_has_candidate(pool, now_us);
+	if (!hosts_has_roles(db) && !db->hosts.is_stale)
+		return false;
+	hosts_hint(db, db->hosts.list[0], NULL, now_us);
+	return true;
+}
+
+/* protocol.md 10.4: when the next attempt may follow a failed one. */
+static uint64_t retry_time(const struct pool *pool)
+{
+	uint64_t retry_us = pool->dial_us + pool_login_retry(pool);
+
+	if (!pool->last_connect_failed || (pool->lacks_host && hosts_has_server(pool)))
+		return 0;
+	return pool->lacks_host ? time_earlier(retry_us, hosts_due_us(pool)) : retry_us;
+}
+
+/* Step 5, where pool_size is reached.  One eviction at a time, because each call counts
+ * again.  The reserve is for clients that have waited longer than
+ * reserve_pool_timeout. */
+static struct decision decide_beyond_size(
+    struct pool *pool, enum purpose purpose, uint64_t now_us)
+{
+	struct decision d = {
+	    .obstacle = OBSTACLE_SIZE, .limit = ROOM_COUNT, .wake_us = UINT64_MAX};
+	const struct ask *first = queue_first(pool);
+	uint64_t timeout = scope_reserve_pool_timeout(scope_of_pool(pool));
+	int reserve = pool_reserve_size(pool);
+
+	if (purpose == FOR_REPLICATION) {
+		d.evicted = pool_longest_resting(pool);
+		if (!d.evicted) {
+			exchange_tell_resting(pool, NOTE_GIVE_UP);
+			d.wake_us = now_us + ASK_AGAIN_US;
+		}
+		return d;
+	}
+	if (purpose != FOR_CLIENTS || !timeout || reserve <= 0 ||
+	    pool_servers_everywhere(pool) >= (size_t)pool_size(pool) + (size_t)reserve)
+		return d;
+	uint64_t due_us =
+	    (first->last_us ? first->last_us : first->queued_us) + timeout;
+	d.is_reserve = now_us >= due_us;
+	if (d.is_reserve)
+		d.obstacle = OBSTACLE_NONE;
+	else
+		d.wake_us = due_us;
+	return d;
+}
+
+static uint64_t tenth_since(uint64_t since_us, uint64_t now_us)
+{
+	return since_us < now_us ? (now_us - since_us) / 10 : 0;
+}
+
+/* Whether the room is left to the client with this place, which has waited longer, but
+ * not for ever. */
+static bool yields_to(struct pool *pool, uint64_t place_us, uint64_t now_us)
+{
+	uint64_t courtesy_us =
+	    time_earlier(time_later(tenth_since(place_us, now_us), LEAST_COURTESY_US),
+		MOST_COURTESY_US);
+
+	if (!pool->yielded_us)
+		pool->yielded_us = now_us;
+	return !queue_first(pool) || now_us < pool->yielded_us + courtesy_us;
+}
+
+/* Steps 6 and 7.  Nothing is evicted for one limit while another one leaves no room,
+ * because it would be in vain. */
+static struct decision decide_under_limits(
+    struct pool *pool, bool is_for_client, uint64_t now_us)
+{
+	struct decision d = {.limit = ROOM_COUNT, .wake_us = UINT64_MAX};
+	uint64_t place_us;
+
+	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++) {
+		if (!room_is_full(pool, kind))
+			continue;
+		struct seat *seat = room_evictable(pool, kind, now_us, &d.wake_us);
+		pool->yielded_us = 0;
+		if (!d.obstacle || !seat) {
+			d.obstacle = OBSTACLE_LIMIT;
+			d.limit = kind;
+			d.evicted = seat;
+		}
+		if (seat)
+			continue;
+		/* regularly, because a server may come to rest there later */
+		if (is_for_client && exchange_has_workers(pool)) {
+			exchange_ask_for_room(pool, kind);
+			d.wake_us = time_earlier(d.wake_us, now_us + ASK_AGAIN_US);
+		}
+		return d;
+	}
+	if (d.obstacle)
+		return d;
+	d.limit = room_before(pool, &place_us);
+	if (d.limit == ROOM_COUNT || !yields_to(pool, place_us, now_us)) {
+		pool->yielded_us = pool->told_us = 0;
+		d.limit = ROOM_COUNT;
+		return d;
+	}
+	d.obstacle = OBSTACLE_ELDER;
+	d.wake_us = now_us + ASK_AGAIN_US;
+	if (now_us >= pool->told_us + ASK_AGAIN_US) {
+		pool->told_us = now_us;
+		room_tell_first(pool, d.limit);
+	}
+	return d;
+}
+
+/* Under the lock. */
+static struct decision decide(struct pool *pool, enum purpose purpose, uint64_t now_us)
+{
+	/* nobody waits for logins that take long while another host can be tried */
+	size_t slow = hosts_has_candidate(pool, now_us) ? pool->slow_count : 0;
+	bool is_refill = purpose == FOR_MIN_SIZE;
+	bool is_reserve = false;
+
+	/* 1. one login at a time, but for those to different hosts */
+	if (pool->seats[SEAT_LOGIN].count > slow && !hosts_may_open_beside(pool))
+		return wait_until(
+		    pool->slow_count > slow ? hosts_due_us(pool) : UINT64_MAX);
+	if (awaits_monitor(pool, now_us))
+		return wait_until(hosts_due_us(pool));
+	/* 2. not at once after an attempt that has failed */
+	uint64_t retry_us = retry_time(pool);
+	if (now_us < retry_us)
+		return wait_until(retry_us);
+	/* another worker may have filled the pool up meanwhile */
+	if (is_refill && !pool_is_undersized(pool))
+		return wait_until(UINT64_MAX);
+	/* if servers end by themselves, the pool is not filled up at full speed */
+	if (is_refill && pool->has_wasted && now_us < pool->dial_us + REFILL_US)
+		return wait_until(pool->dial_us + REFILL_US);
+	/* 5. pool_size and the reserve */
+	size_t size = (size_t)pool_size(pool);
+	if (size && pool_servers_everywhere(pool) - slow >= size) {
+		struct decision d = decide_beyond_size(pool, purpose, now_us);
+		if (d.obstacle)
+			return d;
+		is_reserve = true;
+	}
+	/* 6. and 7. the limits that pools share */
+	struct decision d = decide_under_limits(
+	    pool, purpose == FOR_CLIENTS || purpose == FOR_REPLICATION, now_us);
+	d.is_reserve = is_reserve;
+	return d;
+}
+
+static struct decision decide_and_claim(
+    struct pool *pool, enum purpose purpose, uint64_t now_us)
+{
+	/* connections put off while a view is read follow as soon as it is read */
+	if (central_is_frozen(exchange_view(pool)->central))
+		return wait_until(now_us + FROZEN_US);
+	exchange_lock(pool);
+	room_unclaim(pool);
+	struct decision d = decide(pool, purpose, now_us);
+	if (!d.obstacle) {
+		room_claim(pool);
+		hosts_claim(
+		    pool, purpose == FOR_HOST ? hosts_wanted(pool) : hosts_next(pool));
+	}
+	exchange_unlock(pool);
+	return d;
+}
+
+/* ---- what follows ---- */
+
+/* The set of limits for whose room the pool is to wait. */
+static unsigned rooms_wanted(
+    const struct pool *pool, enum room_kind limit, uint64_t now_us)
+{
+	if (limit == ROOM_COUNT)
+		return 0;
+	if (now_us >= queue_first(pool)->queued_us + STARVING_US)
+		return room_limited(pool);
+	return ROOM_BIT(limit);
+}
+
+/* The first in a queue is told of room, but may be unable to use it, because it waits
+ * under other limits as well.  So those behind it look by themselves. */
+static uint64_t look_again_us(const struct pool *pool, uint64_t now_us)
+{
+	uint64_t place_us;
+
+	if (!room_is_wanted(pool) || room_before(pool, &place_us) == ROOM_COUNT)
+		return UINT64_MAX;
+	return now_us + time_later(tenth_since(queue_first(pool)->queued_us, now_us),
+			    MOST_COURTESY_US);
+}
+
+static struct verdict open_for(
+    struct pool *pool, enum purpose purpose, uint64_t wake_us, uint64_t now_us)
+{
+	struct decision d = decide_and_claim(pool, purpose, now_us);
+
+	wake_us = time_earlier(wake_us, d.wake_us);
+	if (!d.obstacle) {
+		room_want(pool, 0);
+		return (struct verdict){.kind = VERDICT_DIAL,
+		    .ask = purpose == FOR_REPLICATION
+			       ? container_of(
+				     list_first(&pool->replicas), struct ask, kind_node)
+			       : NULL,
+		    .is_reserve = d.is_reserve,
+		    .is_replication = purpose == FOR_REPLICATION,
+		    .wake_us = UINT64_MAX};
+	}
+	if (purpose == FOR_CLIENTS || purpose == FOR_REPLICATION) {
+		if (d.evicted)
+			return seat_retire(d.evicted, "evicted");
+		room_want(pool, rooms_wanted(pool, d.limit, now_us));
+		wake_us = time_earlier(wake_us, look_again_us(pool, now_us));
+	} else {
+		/* for nobody only pools with more than their min_pool_size are evicted,
+		 * and only under the limit that all pools share */
+		if (d.evicted && d.limit == ROOM_PROCESS)
+			return seat_retire(d.evicted, "evicted");
+		room_want(pool, 0);
+		if (d.limit != ROOM_COUNT)
+			wake_us = time_earlier(wake_us, now_us + REFILL_US);
+	}
+	return (struct verdict){.kind = VERDICT_NONE, .wake_us = wake_us};
+}
+
+/* Opens a connection that nobody waits for.  If there is no room, the next server that
+ * is given back makes some. */
+static bool opens_for_host(struct pool *pool, uint64_t now_us)
+{
+	pool->wants_room = false;
+	if (!hosts_wanted(pool)) {
+		pool->wanted_host = 0;
+		return false;
+	}
+	enum obstacle obstacle = decide_and_claim(pool, FOR_HOST, now_us).obstacle;
+	pool->wants_room = (obstacle == OBSTACLE_SIZE || obstacle == OBSTACLE_LIMIT) &&
+			   hosts_may_replace(pool);
+	return obstacle == OBSTACLE_NONE;
+}
+
+/* ---- for whom ---- */
+
+/* Until when the waiting clients wait for servers under test, of which there is one for
+ * each whose query has not run for too long; 0: they do not.  The list is in order of
+ * time, and queries that hang are rare, so usually only one server is looked at. */
+static uint64_t tests_due_us(const struct pool *pool, uint64_t now_us)
+{
+	const struct list *tested = &pool->seats[SEAT_TESTED];
+	size_t overdue = 0;
+	struct seat *seat;
+
+	list_for (seat, tested, node) {
+		if (pool->part.seekers.count + overdue > tested->count)
+			break;
+		if (now_us < seat->tested_us + TEST_PATIENCE_US)
+			return seat->tested_us + TEST_PATIENCE_US;
+		overdue++;
+	}
+	return 0;
+}
+
+bool pool_open_awaits_tests(const struct pool *pool, uint64_t now_us)
+{
+	return tests_due_us(pool, now_us) > 0;
+}
+
+/* Whether to open a server for min_pool_size.  Without clients of the pool here, that
+ * is left to a worker that has some, which is told.  Clients that wait elsewhere come
+ * first: a server may just have been closed for one of them. */
+static bool refills_here(struct pool *pool, uint64_t now_us, uint64_t *wake_us)
+{
+	if (!pool_is_undersized(pool))
+		return false;
+	if (pool_queued_everywhere(pool) > pool->waiting.count) {
+		*wake_us = time_earlier(*wake_us, now_us + REFILL_US);
+		return false;
+	}
+	if (!list_is_empty(&pool->clients) || !list_is_empty(&pool->waiting) ||
+	    pool->user == pool->database->forced_user)
+		return true;
+	exchange_tell_clients(pool);
+	return false;
+}
+
+/* If there is another host, one that makes a client wait is not used until it answers.
+ * *wake_us: when to check again. */
+static void doubt_slow_hosts(struct pool *pool, uint64_t now_us, uint64_t *wake_us)
+{
+	struct seat *seat;
+
+	if (pool->database->hosts.count < 2)
+		return;
+	list_for (seat, &pool->seats[SEAT_LOGIN], node) {
+		if (seat->is_slow)
+			continue;
+		uint64_t due_us = time_later(seat->born_us + LOGIN_PATIENCE_US,
+		    hosts_other_due_us(pool, seat->share->host));
+		if (now_us >= due_us)
+			hosts_note_slow(seat);
+		else
+			*wake_us = time_earlier(*wake_us, due_us);
+	}
+}
+
+struct verdict pool_open_next(struct pool *pool, uint64_t now_us)
+{
+	const struct ask *first = queue_first(pool);
+	const struct ask *seeker = queue_first_seeker(pool);
+	uint64_t tests_us = seeker ? tests_due_us(pool, now_us) : 0;
+	uint64_t wake_us = tests_us ? tests_us : UINT64_MAX;
+	bool is_for_any = (seeker && !tests_us) ||
+			  (!list_is_empty(&pool->newcomers) && !pool_has_welcome(pool));
+	bool is_for_replica = !list_is_empty(&pool->replicas) &&
+			      (!is_for_any || first->kind == ASK_REPLICATION);
+	bool is_probe = pool->wants_probe;
+
+	if (pool->wanted_host && opens_for_host(pool, now_us))
+		return (struct verdict){.kind = VERDICT_DIAL, .wake_us = UINT64_MAX};
+	/* a server that rests at another worker is available sooner than a new
+	 * connection */
+	if (is_for_any && !is_for_replica &&
+	    exchange_await_help(pool, seeker, now_us, &wake_us))
+		return (struct verdict){.kind = VERDICT_NONE, .wake_us = wake_us};
+	if (is_for_any)
+		doubt_slow_hosts(pool, now_us, &wake_us);
+	pool->wants_probe = false;
+	if (is_for_replica)
+		return open_for(pool, FOR_REPLICATION, wake_us, now_us);
+	if (is_for_any)
+		return open_for(pool, FOR_CLIENTS, wake_us, now_us);
+	if (is_probe)
+		return open_for(pool, FOR_PROBE, wake_us, now_us);
+	if (refills_here(pool, now_us, &wake_us))
+		return open_for(pool, FOR_MIN_SIZE, wake_us, now_us);
+	room_want(pool, 0);
+	return (struct verdict){.kind = VERDICT_NONE, .wake_us = wake_us};
+}
