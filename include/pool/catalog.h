@@ -63,7 +63,7 @@ struct database {
 	struct central_limit *limit; /* one reference; NULL: nothing is counted yet */
 	bool is_switching;           /* a SWITCHOVER is running */
 	bool is_gone;  /* no longer in the map; freed with its last pool and client */
-	bool was_used; /* some client has proven who it is; see database_may_enter */
+	bool was_used; /* some client has proven who it is; see database_enter */
 	uint64_t
 	    idle_since_us; /* auto-databases without clients and servers; 0: in use */
 };
@@ -233,11 +233,11 @@ void database_hold(struct database *db);
  * holders. */
 void database_release(struct database *db);
 /* Count clients against max_db_client_connections (and user_* against
- * max_user_client_connections): database_may_enter when a client has proven who it is,
- * database_leave when it leaves.  database_may_enter returns false when the limit is
+ * max_user_client_connections): database_enter when a client has proven who it is,
+ * database_leave when it leaves.  database_enter returns false when the limit is
  * exceeded; the client is counted even then and must leave.  exempt: see protocol.md
  * 10.3. */
-bool database_may_enter(struct database *db, bool exempt);
+bool database_enter(struct database *db, bool exempt);
 void database_leave(struct database *db);
 /* A client that was counted goes to another worker (carry), and arrives there
  * (receive).  It counts the whole time.  catalog_lose_client: it was not accepted

@@ -46,7 +46,7 @@ struct central_name {
 	unsigned holders; /* workers that have it, which are among the references */
 	char *key; /* owned; NULL: there is one worker, and nobody looks for it */
 	size_t key_len;
-	bool is_told;         /* see central_is_news */
+	bool is_told;         /* see central_claim_news */
 	atomic_bool has_kept; /* kept is not NULL */
 	struct kept *kept;    /* what freed pools have counted, left for others */
 };
@@ -226,9 +226,9 @@ void central_pool_unref(struct central_view *view, struct central_pool **p);
 typedef void central_database_fn(void *ctx, const char *database);
 void central_each_database(struct central *c, central_database_fn *fn, void *ctx);
 
-/* For events that several workers notice one after the other.  central_is_news: whether
- * this one is the first.  central_is_last: whether no other has it. */
-bool central_is_news(struct central_view *view, struct central_name *name);
+/* For events that several workers notice one after the other.  central_claim_news: true
+ * for the first that calls it.  central_is_last: whether no other has it. */
+bool central_claim_news(struct central_view *view, struct central_name *name);
 bool central_is_last(struct central_view *view, const struct central_name *name);
 
 /* ---- the parameters with which clients are greeted ---- */

@@ -17,6 +17,19 @@ struct credential {
 	uint64_t asked_us; /* when the query was sent */
 };
 
+/* With what a pool logs in to servers, besides what auth_file says of its user.
+ * Clients' logins and moved pools bring the keys; credentials.c changes the rest. */
+struct pool_credentials {
+	/* SCRAM keys from a client's own login.  Only in pools without a forced
+	 * user. */
+	struct scram_keys login_keys;
+	bool has_login_keys;
+	bool has_found;
+	struct secret found;           /* by auth_query, if has_found */
+	struct scram_cache found_keys; /* derived from it */
+	uint64_t found_us;             /* when that query was sent */
+};
+
 /* Returns the answer kept for a name, for a client of this database.  NULL: there is
  * none, or it is too old. */
 const struct credential *credential_find(

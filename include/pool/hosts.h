@@ -81,7 +81,7 @@ struct hosts {
 
 /* What one pool has at one host. */
 struct share {
-	struct node node; /* in pool->shares */
+	struct node node; /* in pool->balance.shares */
 	struct host *host;
 	/* struct seat by .share_node, in the order in which they are lent */
 	struct list idle;
@@ -96,6 +96,22 @@ struct share {
 	 * one serves; 0: it has not */
 	uint64_t avoided_until_us;
 	char *refusal; /* owned: the server's words then; NULL: none since a login */
+};
+
+/* How a pool's connections are divided over the hosts of its database.  hosts.c and
+ * hosts_balance.c change it; pool.c and pool_open.c say when the connection that is
+ * wanted has come, and whether room for it is. */
+struct balance {
+	struct list shares;   /* owned: struct share */
+	size_t slow_logins;   /* number of seats that are slow */
+	unsigned next;        /* load_balance_hosts=disable: index of the host in use */
+	bool avoids_some;     /* some share has been avoided */
+	bool has_lost;        /* there may be servers for hosts_is_lost */
+	struct host *claimed; /* where VERDICT_DIAL opens it; NULL: none was given */
+	/* 1 + index of the host that hosts_wanted returned; 0: none */
+	size_t wanted;
+	uint64_t wanted_lag;
+	bool wants_room; /* the connection to that host lacks room */
 };
 
 /* ---- the records ---- */

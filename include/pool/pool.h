@@ -16,6 +16,8 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "pool/catalog.h"
+#include "pool/credentials.h"
+#include "pool/failure.h"
 #include "pool/latency.h"
 #include "pool/stats.h"
 
@@ -90,6 +92,21 @@ struct ask {
 	bool is_logged_in : 1;
 };
 
+/* Where the pool stands with the limits that pools share (room.h), and with other
+ * workers.  pool_open.c changes the first two, exchange.c the third, room.c the rest.
+ */
+struct pool_turn {
+	/* since when room is left to a client that has waited longer (0: it is not);
+	 * when its pool was last told of the room */
+	uint64_t yielded_us, told_us;
+	/* since when a server that rests at another worker is asked for; 0: none is */
+	uint64_t asked_us;
+	bool has_claim;              /* the next seat is already counted */
+	struct heap_node spare_node; /* in catalog->spare */
+};
+
+/* The catalog makes and frees pools.  queue.c changes who waits, seats.c the servers;
+ * who changes a part that is a struct is said there. */
 struct pool {
 	struct node node, db_node, user_node;
 	struct node idle_node;     /* in catalog->idle_pools */
@@ -105,67 +122,32 @@ struct pool {
 	struct list newcomers; /* for the welcome: ASK_WELCOME */
 	struct list replicas;  /* for their own connection: ASK_REPLICATION */
 	struct list cancels_waiting,
-	    cancels_active; /* cancel requests, by nodes of the owner */
-	struct desk *desk;  /* owned by the broker; NULL: not made yet */
-	bool last_connect_failed;
-	/* the last login failed with an answer of the server, so clients are refused at
-	 * once ("fast failure") */
-	bool last_login_failed;
-	char failure[100]; /* text of the last failure */
-	char failure_sqlstate[6];
-	/* owned: text for clients that waited for the failed login; or NULL */
-	char *refusal;
-	char *fast_failure; /* owned: text for clients that ask after it; or NULL */
-	bool has_wasted;    /* a server was lost before any client had it */
-	bool has_refused;   /* all waiting clients are to be refused with refusal */
-	bool sends_away;    /* all that wait now are to be told that it shuts down */
-	bool has_dirty;     /* there may be dirty seats for pool_next to retire */
-	bool has_sessions;  /* pool_mode was session when pool_review_mode looked */
-	bool wants_probe;   /* a client failed fast: try again although nobody waits */
-	uint64_t dial_us;   /* start of the last attempt to connect; 0: none */
+	    cancels_active;       /* cancel requests, by nodes of the owner */
+	struct desk *desk;        /* owned by the broker; NULL: not made yet */
+	struct failure failure;   /* of the last attempt to connect */
+	struct balance balance;   /* over the hosts of the database */
+	struct central_part part; /* what other workers see of it */
+	struct pool_turn turn;    /* with limits that pools share */
+	struct pool_credentials credentials; /* for logins to servers */
+	struct stats stats;
+	struct stats_history history;
+	struct latency latency;
+	uint64_t dial_us; /* start of the last attempt to connect; 0: none */
 	/* when a server was last closed for server_lifetime */
 	uint64_t lifetime_closed_us;
 	/* since when there are no clients and servers; 0: in use */
 	uint64_t idle_since_us;
-	/* load_balance_hosts=disable: index of the host in use */
-	unsigned next_host;
-	struct list shares; /* owned: struct share, see hosts.h */
-	size_t slow_count;  /* number of seats that are slow */
-	/* 1 + index of the host that hosts_wanted returned; 0: none */
-	size_t wanted_host;
-	uint64_t wanted_lag;
-	bool wants_room;     /* the connection to that host lacks room */
-	bool has_logged_in;  /* some login to a server has succeeded */
-	bool lacks_host;     /* after the last failure no host is up */
-	bool avoids_hosts;   /* some share has been avoided */
-	bool has_lost_hosts; /* there may be servers for hosts_is_lost */
+	bool has_wasted;    /* a server was lost before any client had it */
+	bool sends_away;    /* all that wait now are to be told that it shuts down */
+	bool has_dirty;     /* there may be dirty seats for pool_next to retire */
+	bool has_sessions;  /* pool_mode was session when pool_review_mode looked */
+	bool wants_probe;   /* a client failed fast: try again although nobody waits */
+	bool has_logged_in; /* some login to a server has succeeded */
 	/* the next connection begins with protocol 3.0 instead of 3.2 */
 	bool speaks_3_0;
 	/* clients and servers are being closed; the pool is freed when empty */
 	bool is_killed;
 	bool is_kicked; /* set by the broker: the pool is queued for pool_next */
-	/* since when room is left to a client that has waited longer (0: it is not);
-	 * when its pool was last told of the room */
-	uint64_t yielded_us, told_us;
-	struct central_part part; /* what other workers see of it */
-	/* since when a server that rests at another worker is asked for; 0: none is */
-	uint64_t asked_us;
-	bool has_claim; /* the next seat is already counted */
-	struct host
-	    *claimed_host; /* where VERDICT_DIAL opens it; NULL: none was given */
-	struct heap_node spare_node; /* in catalog->spare */
-	/* SCRAM keys from a client's own login, for logging in to servers.  Only in
-	 * pools without a forced user. */
-	struct scram_keys pass_through;
-	bool has_pass_through;
-	/* the secret that auth_query found, if has_found; see credentials.h */
-	struct secret found;
-	struct scram_cache found_cache; /* keys derived from it */
-	uint64_t found_us;              /* when that query was sent */
-	bool has_found;
-	struct stats stats;
-	struct stats_history history;
-	struct latency latency;
 };
 
 enum verdict_kind {

@@ -157,7 +157,7 @@ static void broker_close_lost(struct pool *pool)
 {
 	struct seat *seat, *next;
 
-	pool->has_lost_hosts = false;
+	pool->balance.has_lost = false;
 	for (int state = SEAT_NONE + 1; state < SEAT_STATE_COUNT; state++)
 		list_for_safe (seat, next, &pool->seats[state], node)
 			if (hosts_is_lost(seat))
@@ -192,7 +192,7 @@ static void desk_work(struct later *l)
 		return;
 	if (pool->has_dirty)
 		broker_close_fast(pool);
-	if (pool->has_lost_hosts)
+	if (pool->balance.has_lost)
 		broker_close_lost(pool);
 	desk_wake_cancel(desk);
 	while ((v = pool_next(pool, site_now(site))).kind != VERDICT_NONE) {

@@ -40,7 +40,7 @@ static struct dial_identity identity_of(const struct server *server)
 	    .scope = scope_of_pool(pool),
 	    .user = pool->user->name,
 	    .secret = pool_server_secret(pool),
-	    .pass_through = pool->has_pass_through ? &pool->pass_through : NULL,
+	    .pass_through = pool->credentials.has_login_keys ? &pool->credentials.login_keys : NULL,
 	    .cache = pool_server_scram_cache(pool),
 	    .lane = pool->database->name,
 	    .speaks_3_0 = &pool->speaks_3_0,

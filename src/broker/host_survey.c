@@ -126,7 +126,7 @@ static struct login login_of(const struct database *db, const struct pool *pool)
 		    .is_own = true};
 	return (struct login){.user = pool->user->name,
 	    .secret = pool_server_secret(pool),
-	    .keys = pool->has_pass_through ? &pool->pass_through : NULL};
+	    .keys = pool->credentials.has_login_keys ? &pool->credentials.login_keys : NULL};
 }
 
 static bool is_same_login(
@@ -222,7 +222,7 @@ static void note_servers(struct host_monitor *m, struct database *db)
 
 	db->hosts.has_leavers = false;
 	list_for (pool, &db->pools, db_node) {
-		list_for (share, &pool->shares, node) {
+		list_for (share, &pool->balance.shares, node) {
 			w = share->seat_count ? host_survey_find(m, share->host->name,
 						    share->host->port)
 					      : NULL;

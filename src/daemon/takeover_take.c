@@ -417,13 +417,13 @@ static void go_on_alone(struct taking *t)
 /* An old process that gives up because this one does not read cannot say so, but keeps
  * the console open; in later rounds there is no console.  Whoever went on beside it
  * would share its clients. */
-static bool is_elder_alive(const struct taking *t)
+static bool await_end_of_elder(const struct taking *t)
 {
 	struct pollfd console = {.fd = t->console, .events = POLLRDHUP};
 	struct pollfd process = {.fd = t->old_process, .events = POLLIN};
 
-	return t->is_first ? poll(&console, 1, DEATH_PATIENCE_MS) == 0
-			   : poll(&process, 1, LATER_PATIENCE_MS) == 0;
+	return t->is_first ? poll(&console, 1, DEATH_PATIENCE_MS) != 0
+			   : poll(&process, 1, LATER_PATIENCE_MS) != 0;
 }
 
 /* The connection has ended without GIVEN_UP. */
@@ -431,7 +431,7 @@ static void old_has_ended(struct taking *t)
 {
 	if (t->phase == TAKING_WAITING || (!t->is_first && list_is_empty(&t->crates)))
 		return;
-	if (!is_elder_alive(t)) {
+	if (await_end_of_elder(t)) {
 		go_on_alone(t);
 		return;
 	}

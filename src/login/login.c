@@ -156,9 +156,9 @@ static void login_keep_keys(struct client *client, struct pool *pool)
 	if (memcmp(login->verifier.stored_key, secret->scram.stored_key,
 		SCRAM_KEY_LEN) != 0)
 		return;
-	memcpy(pool->pass_through.client_key, login->scram.client_key, SCRAM_KEY_LEN);
-	memcpy(pool->pass_through.server_key, secret->scram.server_key, SCRAM_KEY_LEN);
-	pool->has_pass_through = true;
+	memcpy(pool->credentials.login_keys.client_key, login->scram.client_key, SCRAM_KEY_LEN);
+	memcpy(pool->credentials.login_keys.server_key, secret->scram.server_key, SCRAM_KEY_LEN);
+	pool->credentials.has_login_keys = true;
 }
 
 /* Counts the client against limits, after its proof, so that strangers cannot use up
@@ -168,7 +168,7 @@ static int login_count(struct client *client)
 	bool exempt = client->database && client->database->is_admin &&
 		      text_list_has(site_settings(client->conn.site)->admin_users,
 			  client->login->startup.user);
-	bool has_room = database_may_enter(client->database, exempt);
+	bool has_room = database_enter(client->database, exempt);
 
 	client->is_counted = true;
 	if (!user_may_enter(client->user, exempt) && has_room) {

@@ -145,7 +145,7 @@ static void take_reports(struct spelling *s, const struct server *server)
 
 /* Sends a RESET for each value that the server has by itself, too: a SET would hide
  * later changes of its configuration.  False: there is none. */
-static bool is_restoring(struct spelling *s, struct server *server)
+static bool restore_values(struct spelling *s, struct server *server)
 {
 	struct buf sql;
 
@@ -190,7 +190,7 @@ static enum step answer_ready(struct server *server)
 	}
 	if (!s->refusal)
 		take_reports(s, server);
-	if (!s->refusal && is_restoring(s, server)) {
+	if (!s->refusal && restore_values(s, server)) {
 		s->state = SPELLING_RESTORED;
 		return STEP_NEXT;
 	}

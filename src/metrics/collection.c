@@ -100,9 +100,9 @@ static void do_step_everywhere(struct gathering *g)
 		(void)crew_each(g->site, do_step, g);
 }
 
-/* Is the job finished?  It also ends when a worker does not answer, so that the numbers
- * of the others are served. */
-static bool is_done(struct gathering *g)
+/* Returns whether the job is finished.  It also ends when a worker does not answer, so
+ * that the numbers of the others are served. */
+static bool end_if_due(struct gathering *g)
 {
 	unsigned sites =
 	    jobs[g->job].is_control ? 1 : (unsigned)crew_site_count(g->site);
@@ -139,7 +139,7 @@ static void take_turn(struct later *l)
 	struct gathering *g = container_of(l, struct gathering, turn);
 
 	do_step_everywhere(g);
-	if (is_done(g)) {
+	if (end_if_due(g)) {
 		g->job++;
 		begin_job(g);
 	}

@@ -324,8 +324,8 @@ static void note_secrets(
 		secret_done(&found);
 	}
 	if (from->has_keys && are_of_secret(pool, &from->keys)) {
-		pool->pass_through = from->keys;
-		pool->has_pass_through = true;
+		pool->credentials.login_keys = from->keys;
+		pool->credentials.has_login_keys = true;
 	}
 	if (from->remembered && !pool->user->remembered)
 		user_remember(pool->user, from->remembered);
@@ -473,7 +473,7 @@ static void enter_client(const struct moving *m, struct client *client,
 		database_receive(client->database);
 		user_receive(client->user);
 	} else {
-		(void)database_may_enter(client->database, true);
+		(void)database_enter(client->database, true);
 		(void)user_may_enter(client->user, true);
 	}
 	client->is_counted = true;

@@ -129,7 +129,7 @@ static void deliver(struct stream *s, struct block *b, const uint8_t *p, size_t 
 }
 
 /* Decrypts or shakes hands for one step.  True: there may be more in the records. */
-static bool may_decrypt_more(struct stream *s)
+static bool decrypt_some(struct stream *s)
 {
 	struct tls *tls = s->tls->tls;
 	struct err err;
@@ -175,7 +175,7 @@ static void put_records_aside(struct stream *s, struct block *b)
 
 static void decrypt(struct stream *s, struct block *b)
 {
-	while (may_decrypt_more(s))
+	while (decrypt_some(s))
 		;
 	if (s->delivering)
 		put_records_aside(s, b);

@@ -134,9 +134,8 @@ void pool_free(struct pool *pool)
 	list_remove(&db->pools, &pool->db_node);
 	list_remove(&pool->user->pools, &pool->user_node);
 	hosts_forget_shares(pool, true);
-	mem_free(pool->refusal);
-	mem_free(pool->fast_failure);
-	mem_wipe(&pool->pass_through, sizeof(pool->pass_through));
+	failure_forget(&pool->failure);
+	mem_wipe(&pool->credentials.login_keys, sizeof(pool->credentials.login_keys));
 	credential_forget_for_pool(pool);
 	exchange_part(pool);
 	keep_counts(pool);
@@ -237,7 +236,7 @@ void database_set_config(struct database *db, const struct database_config *conf
 	if (hosts_adopt(db))
 		hosts_begin_at(&db->hosts, db->catalog->view.worker);
 	list_for (pool, &db->pools, db_node) {
-		pool->wanted_host = 0;
+		pool->balance.wanted = 0;
 		hosts_forget_shares(pool, false);
 	}
 	if (config->user)
@@ -315,7 +314,7 @@ struct database *catalog_database(struct catalog *c, const char *name, bool *is_
 	 * in */
 	idle_note_database(db);
 	catalog_share_database(db);
-	*is_new = central_is_news(&c->view, &db->limit->name);
+	*is_new = central_claim_news(&c->view, &db->limit->name);
 	return db;
 }
 
@@ -416,7 +415,7 @@ struct pool *catalog_pool_as(struct database *db, struct user *pool_user)
 	list_init(&pool->waiting);
 	list_init(&pool->newcomers);
 	list_init(&pool->replicas);
-	list_init(&pool->shares);
+	list_init(&pool->balance.shares);
 	list_init(&pool->cancels_waiting);
 	list_init(&pool->cancels_active);
 	list_push_back(&c->pool_list, &pool->node);
@@ -488,7 +487,7 @@ void database_release(struct database *db)
 	database_free_if_unused(db);
 }
 
-bool database_may_enter(struct database *db, bool exempt)
+bool database_enter(struct database *db, bool exempt)
 {
 	int limit = scope_max_db_client_connections(scope_of_database(db));
 

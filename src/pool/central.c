@@ -321,7 +321,7 @@ void central_each_database(struct central *c, central_database_fn *fn, void *ctx
 	pthread_mutex_unlock(&c->lock);
 }
 
-bool central_is_news(struct central_view *view, struct central_name *name)
+bool central_claim_news(struct central_view *view, struct central_name *name)
 {
 	central_lock(view);
 	bool is_news = !name->is_told;

@@ -85,25 +85,26 @@ void credentials_forget_all(struct catalog *c)
 
 void credential_forget_for_pool(struct pool *pool)
 {
-	if (pool->has_found)
-		secret_done(&pool->found);
-	scram_cache_done(&pool->found_cache);
-	pool->has_found = false;
+	if (pool->credentials.has_found)
+		secret_done(&pool->credentials.found);
+	scram_cache_done(&pool->credentials.found_keys);
+	pool->credentials.has_found = false;
 }
 
 void credential_keep_for_pool(
     struct pool *pool, const struct secret *secret, uint64_t asked_us)
 {
 	if (pool->user == pool->database->forced_user ||
-	    (pool->has_found && asked_us < pool->found_us))
+	    (pool->credentials.has_found && asked_us < pool->credentials.found_us))
 		return;
-	pool->found_us = asked_us;
-	if (pool->has_found && secret_is_equal(&pool->found, secret))
+	pool->credentials.found_us = asked_us;
+	if (pool->credentials.has_found &&
+	    secret_is_equal(&pool->credentials.found, secret))
 		return;
 	credential_forget_for_pool(pool);
-	secret_init(&pool->found, secret->text);
-	pool->has_found = true;
+	secret_init(&pool->credentials.found, secret->text);
+	pool->credentials.has_found = true;
 	/* these keys belong to the old secret */
-	mem_wipe(&pool->pass_through, sizeof(pool->pass_through));
-	pool->has_pass_through = false;
+	mem_wipe(&pool->credentials.login_keys, sizeof(pool->credentials.login_keys));
+	pool->credentials.has_login_keys = false;
 }

@@ -227,16 +227,16 @@ static bool await_help(
 	*wake_us = time_earlier(*wake_us, now_us < due_us ? due_us : now_us + OWN_US);
 	int worker = find_resting(pool);
 	if (worker < 0) {
-		pool->asked_us = 0;
+		pool->turn.asked_us = 0;
 		return false;
 	}
 	if (!is_due(part, first, now_us))
 		return true;
-	if (!pool->asked_us)
-		pool->asked_us = now_us;
+	if (!pool->turn.asked_us)
+		pool->turn.asked_us = now_us;
 	central_tell(
 	    exchange_view(pool), (unsigned)worker, NOTE_LOOK, pool->part.whole, NULL);
-	return now_us < pool->asked_us + ANSWER_US;
+	return now_us < pool->turn.asked_us + ANSWER_US;
 }
 
 bool exchange_await_help(
@@ -247,7 +247,7 @@ bool exchange_await_help(
 			  central_read(&pool->part.connected);
 
 	if (!first || !has_others) {
-		pool->asked_us = 0;
+		pool->turn.asked_us = 0;
 		return false;
 	}
 	exchange_lock(pool);

@@ -192,7 +192,7 @@ void hosts_done(struct hosts *hosts)
 static void share_free(struct pool *pool, struct share *share)
 {
 	assert(list_is_empty(&share->idle) && !share->seat_count);
-	list_remove(&pool->shares, &share->node);
+	list_remove(&pool->balance.shares, &share->node);
 	host_unref(share->host);
 	mem_free(share->refusal);
 	mem_free(share);
@@ -202,7 +202,7 @@ void hosts_forget_shares(struct pool *pool, bool all)
 {
 	struct share *share, *after;
 
-	list_for_safe (share, after, &pool->shares, node) {
+	list_for_safe (share, after, &pool->balance.shares, node) {
 		if (all || (!share->seat_count && !share->host->is_listed))
 			share_free(pool, share);
 	}
@@ -212,7 +212,7 @@ struct share *hosts_share(struct pool *pool, struct host *host)
 {
 	struct share *share;
 
-	list_for (share, &pool->shares, node) {
+	list_for (share, &pool->balance.shares, node) {
 		if (share->host == host)
 			return share;
 	}
@@ -220,7 +220,7 @@ struct share *hosts_share(struct pool *pool, struct host *host)
 	share->host = host;
 	host->refs++;
 	list_init(&share->idle);
-	list_push_back(&pool->shares, &share->node);
+	list_push_back(&pool->balance.shares, &share->node);
 	return share;
 }
 
@@ -236,9 +236,9 @@ static uint64_t own_matter_us(const struct pool *pool)
 
 void hosts_claim(struct pool *pool, struct host *host)
 {
-	if (pool->claimed_host)
-		count_for_all(pool->claimed_host, -1);
-	pool->claimed_host = host;
+	if (pool->balance.claimed)
+		count_for_all(pool->balance.claimed, -1);
+	pool->balance.claimed = host;
 	count_for_all(host, 1);
 }
 
@@ -248,10 +248,10 @@ void hosts_dial(struct pool *pool, struct seat *seat, struct host *host)
 	seat->share = hosts_share(pool, host);
 	seat->share->seat_count++;
 	host->connections++;
-	if (pool->claimed_host != host)
+	if (pool->balance.claimed != host)
 		count_for_all(host, 1);
 	else
-		pool->claimed_host = NULL;
+		pool->balance.claimed = NULL;
 }
 
 /* Raises the host's count to that of the other host that is furthest behind. */
@@ -283,7 +283,8 @@ static void tell_waiting_pools(const struct database *db)
 	struct pool *pool;
 
 	list_for (pool, &db->pools, db_node) {
-		if (pool->lacks_host || !list_is_empty(&pool->waiting) ||
+		if (pool->failure.kind == FAILURE_HOSTS ||
+		    !list_is_empty(&pool->waiting) ||
 		    !list_is_empty(&pool->seats[SEAT_LOGIN]))
 			pool_kick(pool);
 	}
@@ -416,7 +417,7 @@ void hosts_note_slow(struct seat *seat)
 {
 	assert(seat->state == SEAT_LOGIN && !seat->is_slow);
 	seat->is_slow = true;
-	seat->pool->slow_count++;
+	seat->pool->balance.slow_logins++;
 	seat->share->host->slow_logins++;
 	tell_waiting_pools(seat->pool->database);
 }
@@ -469,7 +470,7 @@ bool hosts_avoid(struct seat *seat, const char *text, uint64_t now_us)
 	seat->share->refusal = mem_strdup(text);
 	if (!hosts_has_other(pool, seat->share->host))
 		return false;
-	pool->avoids_hosts = true;
+	pool->balance.avoids_some = true;
 	seat->share->avoided_until_us = now_us + own_matter_us(pool);
 	return true;
 }
@@ -495,13 +496,13 @@ void hosts_lose(struct database *db, const char *name, int port)
 	struct pool *pool;
 
 	list_for (pool, &db->pools, db_node) {
-		list_for (share, &pool->shares, node) {
+		list_for (share, &pool->balance.shares, node) {
 			struct host *host = share->host;
 			if (host->is_listed || host->port != port ||
 			    !is_same_text(host->name, name))
 				continue;
 			host->verdict.value.state = HOST_HANGS;
-			pool->has_lost_hosts = true;
+			pool->balance.has_lost = true;
 			pool_kick(pool);
 		}
 	}
@@ -523,7 +524,7 @@ static void forget_failures(struct database *db)
 	struct pool *pool;
 
 	list_for (pool, &db->pools, db_node)
-		pool->last_connect_failed = pool->last_login_failed = false;
+		pool->failure.kind = FAILURE_NONE;
 }
 
 /* What the verdict says about whether the host can be reached. */
@@ -591,12 +592,12 @@ void hosts_follow(
 		/* where no other host serves, one that refused the login a moment ago
 		 * is tried again */
 		struct share *share;
-		if (pool->avoids_hosts && !hosts_has_server(pool)) {
-			pool->avoids_hosts = false;
-			list_for (share, &pool->shares, node)
+		if (pool->balance.avoids_some && !hosts_has_server(pool)) {
+			pool->balance.avoids_some = false;
+			list_for (share, &pool->balance.shares, node)
 				share->avoided_until_us = 0;
 		}
-		pool->has_lost_hosts = true;
+		pool->balance.has_lost = true;
 		pool_kick(pool);
 	}
 }
@@ -635,7 +636,7 @@ void hosts_seat_goes(struct seat *seat)
 	share->host->resting -= seat->state == SEAT_IDLE || seat->state == SEAT_USED;
 	if (seat->state == SEAT_LOGIN && seat->is_slow) {
 		seat->is_slow = false;
-		seat->pool->slow_count--;
+		seat->pool->balance.slow_logins--;
 		seat->share->host->slow_logins--;
 		tell_waiting_pools(seat->pool->database);
 	}

@@ -165,10 +165,10 @@ static struct host *next_that_serves(struct pool *pool)
 	const struct hosts *hosts = &pool->database->hosts;
 
 	for (size_t i = 0; i < hosts->count; i++) {
-		size_t at = (pool->next_host + i) % hosts->count;
+		size_t at = (pool->balance.next + i) % hosts->count;
 		if (!hosts_may_serve(pool, hosts->list[at]))
 			continue;
-		pool->next_host = (unsigned)at;
+		pool->balance.next = (unsigned)at;
 		return hosts->list[at];
 	}
 	return NULL;
@@ -177,8 +177,8 @@ static struct host *next_that_serves(struct pool *pool)
 /* load_balance_hosts=disable: the same host as before, or the next one that serves. */
 static struct host *stay_or_move_on(struct pool *pool)
 {
-	if (pool->last_connect_failed)
-		pool->next_host++;
+	if (pool->failure.kind)
+		pool->balance.next++;
 	struct host *host = next_that_serves(pool);
 	return host ? host : first_to_retry(pool);
 }
@@ -226,7 +226,7 @@ struct seat *hosts_idle_seat(const struct pool *pool)
 	const struct share *share;
 	struct seat *seat, *best = NULL;
 
-	list_for (share, &pool->shares, node) {
+	list_for (share, &pool->balance.shares, node) {
 		seat = first_clean(&share->idle);
 		if (seat && share->host == picked)
 			return seat;
@@ -274,8 +274,8 @@ static void note_wishes(struct pool *pool, const struct host *lent)
 		return;
 	for (size_t i = 0; i < hosts->count; i++)
 		if (hosts->list[i] == picked)
-			pool->wanted_host = i + 1;
-	pool->wanted_lag = lag;
+			pool->balance.wanted = i + 1;
+	pool->balance.wanted_lag = lag;
 	pool_kick(pool);
 }
 
@@ -299,7 +299,7 @@ bool hosts_may_replace(const struct pool *pool)
 {
 	const struct central *central = pool->database->catalog->view.central;
 
-	return pool->wanted_lag > LAG_TO_REPLACE * central->worker_count;
+	return pool->balance.wanted_lag > LAG_TO_REPLACE * central->worker_count;
 }
 
 bool hosts_may_spare(const struct seat *seat, const struct host *wanted)
@@ -309,7 +309,7 @@ bool hosts_may_spare(const struct seat *seat, const struct host *wanted)
 
 	if (!own || own == wanted)
 		return false;
-	list_for (share, &seat->pool->shares, node) {
+	list_for (share, &seat->pool->balance.shares, node) {
 		if (share->seat_count && share->host != wanted &&
 		    is_owed_more(own, share->host))
 			return false;
@@ -321,8 +321,8 @@ struct host *hosts_wanted(const struct pool *pool)
 {
 	const struct hosts *hosts = &pool->database->hosts;
 
-	if (!pool->wanted_host || pool->wanted_host > hosts->count)
+	if (!pool->balance.wanted || pool->balance.wanted > hosts->count)
 		return NULL;
-	struct host *host = hosts->list[pool->wanted_host - 1];
+	struct host *host = hosts->list[pool->balance.wanted - 1];
 	return hosts_may_serve(pool, host) ? host : NULL;
 }

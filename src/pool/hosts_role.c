@@ -43,7 +43,7 @@ static const struct share *share_at(const struct pool *pool, const struct host *
 {
 	const struct share *share;
 
-	list_for (share, &pool->shares, node) {
+	list_for (share, &pool->balance.shares, node) {
 		if (share->host == host)
 			return share;
 	}
@@ -148,7 +148,8 @@ bool hosts_is_fit(const struct pool *pool, const struct host *host)
 /* Whether the host has refused the pool's login a moment ago. */
 static bool is_avoided(const struct pool *pool, const struct host *host)
 {
-	const struct share *share = pool->avoids_hosts ? share_at(pool, host) : NULL;
+	const struct share *share =
+	    pool->balance.avoids_some ? share_at(pool, host) : NULL;
 
 	return share && pool->database->catalog->seen_us < share->avoided_until_us;
 }

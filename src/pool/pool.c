@@ -21,10 +21,6 @@
 #include "pool/scopes.h"
 #include "pool/seats.h"
 
-/* How many bytes of a server's message are kept.  With the text around it, it still
- * fits into an error that every client reads. */
-enum { REASON_MAX = 400, FAST_FAILURE_MAX = REASON_MAX + 100 };
-
 static void note_time(struct pool *pool, uint64_t now_us)
 {
 	catalog_note_time(pool->database->catalog, now_us);
@@ -86,8 +82,7 @@ static bool is_failing_fast(const struct ask *ask, enum ask_kind kind)
 	const struct pool *pool = ask->pool;
 
 	/* with several hosts there is always something to wait for */
-	if (!pool->last_login_failed || pool->lacks_host ||
-	    pool_connected_everywhere(pool) > 0)
+	if (pool->failure.kind != FAILURE_LOGIN || pool_connected_everywhere(pool) > 0)
 		return false;
 	return kind == ASK_AUTH || (kind == ASK_QUERY && ask->is_logged_in);
 }
@@ -152,7 +147,7 @@ struct verdict pool_ask(struct ask *ask, enum ask_kind kind, uint64_t now_us)
 			pool->wants_probe = true;
 			pool_kick(pool);
 		}
-		return queue_refuse(ask, pool->fast_failure,
+		return queue_refuse(ask, pool->failure.fast,
 		    error_sqlstate(ERROR_SERVER_LOGIN_FAILING));
 	}
 	return wait_in_queue(ask, kind, now_us);
@@ -171,7 +166,7 @@ uint64_t pool_max_wait(const struct pool *pool, uint64_t now_us)
 
 uint64_t pool_last_attempt(const struct pool *pool, const char **failure)
 {
-	*failure = pool->failure[0] ? pool->failure : NULL;
+	*failure = pool->failure.text[0] ? pool->failure.text : NULL;
 	return pool->seats[SEAT_LOGIN].count ? 0 : pool->dial_us;
 }
 
@@ -240,12 +235,12 @@ static bool makes_room_for_host(const struct seat *seat)
 {
 	struct pool *pool = seat->pool;
 
-	if (!pool->wants_room || !seat->was_lent || pool_is_paused(pool))
+	if (!pool->balance.wants_room || !seat->was_lent || pool_is_paused(pool))
 		return false;
 	const struct host *host = hosts_wanted(pool);
 	if (!host || !hosts_may_spare(seat, host))
 		return false;
-	pool->wants_room = false;
+	pool->balance.wants_room = false;
 	return true;
 }
 
@@ -257,7 +252,7 @@ static bool makes_room_for_replica(const struct seat *seat)
 	const struct ask *first = queue_first(pool);
 	int size = pool_size(pool);
 
-	if (!first || !seat->was_lent || pool->last_connect_failed ||
+	if (!first || !seat->was_lent || pool->failure.kind ||
 	    first->kind != ASK_REPLICATION)
 		return false;
 	return room_is_wanted(pool) ||
@@ -409,7 +404,7 @@ void pool_dialing(struct pool *pool, struct seat *seat, uint64_t now_us)
 {
 	struct ask *ask = seat->ask;
 
-	struct host *host = pool->claimed_host;
+	struct host *host = pool->balance.claimed;
 	struct host *wanted = hosts_wanted(pool);
 
 	if (!host)
@@ -418,8 +413,8 @@ void pool_dialing(struct pool *pool, struct seat *seat, uint64_t now_us)
 	if (!hosts_are_judged(pool->database))
 		hosts_hint(pool->database, host, NULL, now_us);
 	if (host == wanted)
-		pool->wanted_host = 0;
-	pool->wants_room = false;
+		pool->balance.wanted = 0;
+	pool->balance.wants_room = false;
 	pool->dial_us = now_us;
 	pool->wants_probe = false;
 	hosts_dial(pool, seat, host);
@@ -427,17 +422,6 @@ void pool_dialing(struct pool *pool, struct seat *seat, uint64_t now_us)
 	assert(!ask || seat->is_replication);
 	if (ask)
 		queue_link(ask, seat, now_us);
-}
-
-static void forget_failure(struct pool *pool)
-{
-	pool->last_connect_failed = pool->last_login_failed = false;
-	pool->lacks_host = false;
-	pool->has_refused = false;
-	pool->failure[0] = pool->failure_sqlstate[0] = '\0';
-	mem_free(pool->refusal);
-	mem_free(pool->fast_failure);
-	pool->refusal = pool->fast_failure = NULL;
 }
 
 struct verdict pool_logged_in(struct seat *seat, uint64_t now_us)
@@ -450,7 +434,7 @@ struct verdict pool_logged_in(struct seat *seat, uint64_t now_us)
 	latency_add(&pool->latency, LATENCY_CONNECT, now_us - seat->born_us);
 	hosts_answered(seat);
 	hosts_forgive(seat);
-	forget_failure(pool);
+	failure_forget(&pool->failure);
 	/* another connection may be opened now */
 	pool_kick(pool);
 	if (seat->is_replication && seat->ask && !seat->is_dirty) {
@@ -472,43 +456,6 @@ void pool_welcomed(struct pool *pool)
 	(void)central_write_welcome(view, pool->part.whole, &number, NULL);
 	exchange_tell_waiting(view, pool->part.whole);
 	pool_kick(pool);
-}
-
-/* Returns the length of a text cut to max bytes, but not within a UTF-8 character. */
-static int cut_len(const char *text, size_t max)
-{
-	size_t len = strlen(text);
-
-	if (len <= max)
-		return (int)len;
-	len = max;
-	while (len && ((unsigned char)text[len] & 0xc0) == 0x80)
-		len--;
-	return (int)len;
-}
-
-static void remember_failure(struct pool *pool, const char *text, const char *sqlstate)
-{
-	char reason[REASON_MAX + 1], fast[FAST_FAILURE_MAX];
-
-	forget_failure(pool);
-	snprintf(pool->failure, sizeof(pool->failure), "%.*s",
-	    cut_len(text, sizeof(pool->failure) - 1), text);
-	snprintf(pool->failure_sqlstate, sizeof(pool->failure_sqlstate), "%.5s",
-	    sqlstate ? sqlstate : error_sqlstate(ERROR_CONNECTION_LOST));
-	snprintf(reason, sizeof(reason), "%.*s", cut_len(text, REASON_MAX), text);
-	pool->refusal = mem_strdup(reason);
-	pool->fast_failure = mem_strdup(
-	    error_print(fast, sizeof(fast), ERROR_SERVER_LOGIN_FAILING, reason));
-	pool->last_connect_failed = pool->last_login_failed = true;
-}
-
-/* Whether the attempt failed for lack of a host that serves, so that clients go on
- * waiting for one. */
-static bool is_for_want_of_hosts(const struct pool *pool, enum dial_failure kind)
-{
-	return kind == DIAL_UNFIT ||
-	       (kind != DIAL_LOGIN && hosts_are_watched(pool->database));
 }
 
 void pool_dial_failed(struct seat *seat, enum dial_failure kind, const char *text,
@@ -537,15 +484,17 @@ void pool_dial_failed(struct seat *seat, enum dial_failure kind, const char *tex
 		seat_retire(seat, "");
 		return;
 	}
-	bool is_lacking = is_for_want_of_hosts(pool, kind);
-	if (is_lacking || !is_beside) {
-		remember_failure(pool, text, sqlstate);
-		pool->lacks_host = is_lacking;
-	}
+	/* without a host that serves clients go on waiting for one */
+	enum failure_kind failure = FAILURE_LOGIN;
+	if (kind == DIAL_UNFIT ||
+	    (kind != DIAL_LOGIN && hosts_are_watched(pool->database)))
+		failure = FAILURE_HOSTS;
+	if (!is_beside)
+		failure_note(&pool->failure, failure, text, sqlstate);
 	if (kind == DIAL_LOGIN && !is_beside)
-		pool->has_refused =
+		pool->failure.refuses_waiting =
 		    !pool_connected_everywhere(pool) || !pool_has_welcome(pool);
-	seat_retire(seat, pool->failure);
+	seat_retire(seat, pool->failure.text);
 }
 
 void pool_orphan(struct seat *seat, uint64_t now_us)
@@ -558,8 +507,9 @@ void pool_orphan(struct seat *seat, uint64_t now_us)
 /* Where another host serves, its next attempt may follow at once. */
 static void count_as_failure(struct seat *seat)
 {
-	if (!seat->share || !hosts_has_other(seat->pool, seat->share->host))
-		seat->pool->last_connect_failed = true;
+	if (!seat->pool->failure.kind &&
+	    (!seat->share || !hosts_has_other(seat->pool, seat->share->host)))
+		seat->pool->failure.kind = FAILURE_LOST;
 }
 
 void pool_abandon(struct seat *seat, uint64_t now_us)

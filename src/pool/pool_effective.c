@@ -18,8 +18,9 @@ const struct secret *pool_server_secret(const struct pool *pool)
 		return &db->forced_secret;
 	if (pool->user != db->forced_user && pool->user->remembered)
 		return &pool->user->remembered->secret;
-	if (pool->user != db->forced_user && !pool->user->has_secret && pool->has_found)
-		return &pool->found;
+	if (pool->user != db->forced_user && !pool->user->has_secret &&
+	    pool->credentials.has_found)
+		return &pool->credentials.found;
 	return &pool->user->secret;
 }
 
@@ -31,8 +32,8 @@ struct scram_cache *pool_server_scram_cache(struct pool *pool)
 		return &pool->user->remembered->cache;
 	if (secret == &pool->database->forced_secret)
 		return &pool->database->forced_cache;
-	if (secret == &pool->found)
-		return &pool->found_cache;
+	if (secret == &pool->credentials.found)
+		return &pool->credentials.found_keys;
 	return &pool->user->scram_cache;
 }
 

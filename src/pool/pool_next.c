@@ -142,9 +142,9 @@ static struct verdict admit(struct pool *pool, uint64_t now_us)
 /* Returns the text for all waiting clients, or NULL. */
 static const char *refusal_of_all(const struct pool *pool, const char **sqlstate)
 {
-	if (pool->has_refused && !pool->is_killed) {
-		*sqlstate = pool->failure_sqlstate;
-		return pool->refusal;
+	if (pool->failure.refuses_waiting && !pool->is_killed) {
+		*sqlstate = pool->failure.sqlstate;
+		return pool->failure.refusal;
 	}
 	if (!pool->is_killed && !pool->database->catalog->refuse_waiting &&
 	    !pool->sends_away)
@@ -162,7 +162,7 @@ static struct verdict refuse(struct pool *pool)
 
 	if (ask && text)
 		return queue_refuse(ask, text, sqlstate);
-	pool->has_refused = pool->sends_away = false;
+	pool->failure.refuses_waiting = pool->sends_away = false;
 	return nothing;
 }
 

@@ -104,9 +104,12 @@ static uint64_t retry_time(const struct pool *pool)
 {
 	uint64_t retry_us = pool->dial_us + pool_login_retry(pool);
 
-	if (!pool->last_connect_failed || (pool->lacks_host && hosts_has_server(pool)))
+	if (!pool->failure.kind ||
+	    (pool->failure.kind == FAILURE_HOSTS && hosts_has_server(pool)))
 		return 0;
-	return pool->lacks_host ? time_earlier(retry_us, hosts_due_us(pool)) : retry_us;
+	return pool->failure.kind == FAILURE_HOSTS
+		   ? time_earlier(retry_us, hosts_due_us(pool))
+		   : retry_us;
 }
 
 /* Step 5, where pool_size is reached.  One eviction at a time, because each call counts
@@ -155,9 +158,9 @@ static bool yields_to(struct pool *pool, uint64_t place_us, uint64_t now_us)
 	    time_earlier(time_later(tenth_since(place_us, now_us), LEAST_COURTESY_US),
 		MOST_COURTESY_US);
 
-	if (!pool->yielded_us)
-		pool->yielded_us = now_us;
-	return !queue_first(pool) || now_us < pool->yielded_us + courtesy_us;
+	if (!pool->turn.yielded_us)
+		pool->turn.yielded_us = now_us;
+	return !queue_first(pool) || now_us < pool->turn.yielded_us + courtesy_us;
 }
 
 /* Steps 6 and 7.  Nothing is evicted for one limit while another one leaves no room,
@@ -172,7 +175,7 @@ static struct decision decide_under_limits(
 		if (!room_is_full(pool, kind))
 			continue;
 		struct seat *seat = room_evictable(pool, kind, now_us, &d.wake_us);
-		pool->yielded_us = 0;
+		pool->turn.yielded_us = 0;
 		if (!d.obstacle || !seat) {
 			d.obstacle = OBSTACLE_LIMIT;
 			d.limit = kind;
@@ -191,14 +194,14 @@ static struct decision decide_under_limits(
 		return d;
 	d.limit = room_before(pool, &place_us);
 	if (d.limit == ROOM_COUNT || !yields_to(pool, place_us, now_us)) {
-		pool->yielded_us = pool->told_us = 0;
+		pool->turn.yielded_us = pool->turn.told_us = 0;
 		d.limit = ROOM_COUNT;
 		return d;
 	}
 	d.obstacle = OBSTACLE_ELDER;
 	d.wake_us = now_us + ASK_AGAIN_US;
-	if (now_us >= pool->told_us + ASK_AGAIN_US) {
-		pool->told_us = now_us;
+	if (now_us >= pool->turn.told_us + ASK_AGAIN_US) {
+		pool->turn.told_us = now_us;
 		room_tell_first(pool, d.limit);
 	}
 	return d;
@@ -208,14 +211,14 @@ static struct decision decide_under_limits(
 static struct decision decide(struct pool *pool, enum purpose purpose, uint64_t now_us)
 {
 	/* nobody waits for logins that take long while another host can be tried */
-	size_t slow = hosts_has_candidate(pool, now_us) ? pool->slow_count : 0;
+	size_t slow = hosts_has_candidate(pool, now_us) ? pool->balance.slow_logins : 0;
 	bool is_refill = purpose == FOR_MIN_SIZE;
 	bool is_reserve = false;
 
 	/* 1. one login at a time, but for those to different hosts */
 	if (pool->seats[SEAT_LOGIN].count > slow && !hosts_may_open_beside(pool))
 		return wait_until(
-		    pool->slow_count > slow ? hosts_due_us(pool) : UINT64_MAX);
+		    pool->balance.slow_logins > slow ? hosts_due_us(pool) : UINT64_MAX);
 	if (awaits_monitor(pool, now_us))
 		return wait_until(hosts_due_us(pool));
 	/* 2. not at once after an attempt that has failed */
@@ -324,14 +327,15 @@ static struct verdict open_for(
  * is given back makes some. */
 static bool opens_for_host(struct pool *pool, uint64_t now_us)
 {
-	pool->wants_room = false;
+	pool->balance.wants_room = false;
 	if (!hosts_wanted(pool)) {
-		pool->wanted_host = 0;
+		pool->balance.wanted = 0;
 		return false;
 	}
 	enum obstacle obstacle = decide_and_claim(pool, FOR_HOST, now_us).obstacle;
-	pool->wants_room = (obstacle == OBSTACLE_SIZE || obstacle == OBSTACLE_LIMIT) &&
-			   hosts_may_replace(pool);
+	pool->balance.wants_room =
+	    (obstacle == OBSTACLE_SIZE || obstacle == OBSTACLE_LIMIT) &&
+	    hosts_may_replace(pool);
 	return obstacle == OBSTACLE_NONE;
 }
 
@@ -411,7 +415,7 @@ struct verdict pool_open_next(struct pool *pool, uint64_t now_us)
 			      (!is_for_any || first->kind == ASK_REPLICATION);
 	bool is_probe = pool->wants_probe;
 
-	if (pool->wanted_host && opens_for_host(pool, now_us))
+	if (pool->balance.wanted && opens_for_host(pool, now_us))
 		return (struct verdict){.kind = VERDICT_DIAL, .wake_us = UINT64_MAX};
 	/* a server that rests at another worker is available sooner than a new
 	 * connection */

@@ -226,8 +226,8 @@ void room_reorder(struct pool *pool)
 void room_forget(struct pool *pool)
 {
 	room_want(pool, 0);
-	if (heap_has(&pool->spare_node))
-		heap_remove(&pool->database->catalog->spare, &pool->spare_node);
+	if (heap_has(&pool->turn.spare_node))
+		heap_remove(&pool->database->catalog->spare, &pool->turn.spare_node);
 }
 
 const char *room_lacked(const struct pool *pool, int *limit)
@@ -305,20 +305,20 @@ static void count(struct central_pool *whole, bool is_cancel, int change)
 void room_claim(struct pool *pool)
 {
 	count(pool->part.whole, false, 1);
-	pool->has_claim = true;
+	pool->turn.has_claim = true;
 }
 
 void room_unclaim(struct pool *pool)
 {
-	if (pool->has_claim)
+	if (pool->turn.has_claim)
 		count(pool->part.whole, false, -1);
-	pool->has_claim = false;
+	pool->turn.has_claim = false;
 }
 
 void room_take(struct pool *pool, bool is_cancel)
 {
-	if (pool->has_claim && !is_cancel) {
-		pool->has_claim = false;
+	if (pool->turn.has_claim && !is_cancel) {
+		pool->turn.has_claim = false;
 	} else {
 		exchange_lock(pool);
 		count(pool->part.whole, is_cancel, 1);
@@ -365,7 +365,7 @@ static bool has_seat_to_give(const struct pool *pool)
 void room_note(struct pool *pool)
 {
 	struct heap *spare = &pool->database->catalog->spare;
-	struct heap_node *node = &pool->spare_node;
+	struct heap_node *node = &pool->turn.spare_node;
 	bool is_wanted = has_seat_to_give(pool);
 
 	if (!is_wanted && !heap_has(node))
@@ -396,10 +396,10 @@ static const struct pool *richest(const struct catalog *c)
 
 	while (first && first != before) {
 		before = first;
-		room_note(container_of(first, struct pool, spare_node));
+		room_note(container_of(first, struct pool, turn.spare_node));
 		first = heap_first(&c->spare);
 	}
-	return first ? container_of(first, struct pool, spare_node) : NULL;
+	return first ? container_of(first, struct pool, turn.spare_node) : NULL;
 }
 
 struct seat *room_evictable_of_process(

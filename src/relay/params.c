@@ -153,7 +153,7 @@ static void send_converted(struct server *server, const struct client *client,
 
 /* Sets or resets those values that have an encoding, each in a Query of its own:
  * one that cannot be converted must not undo the others. */
-static bool is_sending_converted(struct server *server, const struct client *client)
+static bool send_all_converted(struct server *server, const struct client *client)
 {
 	size_t count = vars_schema_count(client->conn.site->vars);
 	struct buf sql;
@@ -225,7 +225,7 @@ bool params_apply(struct server *server, struct client *client)
 	server->confirmed &= ~server->link.params.brought_back;
 	if (is_put)
 		send_sets(server, &sql);
-	is_put = is_sending_converted(server, client) || is_put;
+	is_put = send_all_converted(server, client) || is_put;
 	if (is_put) {
 		server->link.params.is_applying = true;
 		server->link.params.apply_failed = false;

@@ -54,12 +54,12 @@ static struct requests requests_of(struct client *client, struct server *server)
 	return r;
 }
 
-static bool is_entered(struct requests *r, uint8_t type)
+static bool enter(struct requests *r, uint8_t type)
 {
 	return pipeline_owe_calmly(&r->server->pipeline, type, 0) == 0;
 }
 
-static bool is_parse_entered(struct requests *r, const uint8_t *p, size_t size)
+static bool enter_parse(struct requests *r, const uint8_t *p, size_t size)
 {
 	if (!r->again || size != r->again_size || memcmp(p, r->again, size) != 0 ||
 	    unnamed_parse_again(r->client, r->server) < 0)
@@ -69,7 +69,7 @@ static bool is_parse_entered(struct requests *r, const uint8_t *p, size_t size)
 }
 
 /* A Bind or Describe that names no statement ends what could be sent again. */
-static bool is_use_entered(
+static bool enter_use(
     struct requests *r, uint8_t type, bool is_unnamed, bool is_named)
 {
 	struct link *link = &r->server->link;
@@ -78,7 +78,7 @@ static bool is_use_entered(
 			  : link->is_segment_spoilt || !(r->is_quiet || is_named))
 		return false;
 	link->is_segment_spoilt = link->is_segment_spoilt || r->is_tracked;
-	return is_entered(r, type);
+	return enter(r, type);
 }
 
 /* Describes a portal, whose statement is known. */
@@ -89,27 +89,27 @@ static bool is_of_portal(const struct requests *r, const uint8_t *p)
 
 /* Enters a whole message, if it concerns only the ledger.  The table of messages says
  * that those with a body have at least two bytes of it. */
-static bool is_request_entered(struct requests *r, const uint8_t *p, size_t size)
+static bool enter_request(struct requests *r, const uint8_t *p, size_t size)
 {
 	struct link *link = &r->server->link;
 
 	switch (*p) {
 	case 'E':
-		return is_entered(r, 'E');
+		return enter(r, 'E');
 	case 'S':
 		link->is_segment_spoilt = link->sent_unnamed = false;
 		r->is_quiet = r->is_quiet && link->owns_unnamed;
-		return is_entered(r, 'S');
+		return enter(r, 'S');
 	case 'P':
-		return is_parse_entered(r, p, size);
+		return enter_parse(r, p, size);
 	case 'B':
-		return is_use_entered(r, 'B', !p[5] && !p[6], !p[5] && p[6]);
+		return enter_use(r, 'B', !p[5] && !p[6], !p[5] && p[6]);
 	case 'D':
-		return is_of_portal(r, p) ? is_entered(r, 'D')
-					  : is_use_entered(r, 'D', p[5] == 'S' && !p[6],
+		return is_of_portal(r, p) ? enter(r, 'D')
+					  : enter_use(r, 'D', p[5] == 'S' && !p[6],
 						p[5] != 'S' || p[6]);
 	case 'C':
-		return !r->is_tracked && !link->is_segment_spoilt && is_entered(r, 'C');
+		return !r->is_tracked && !link->is_segment_spoilt && enter(r, 'C');
 	default:
 		return false;
 	}
@@ -144,7 +144,7 @@ size_t walk_requests(
 	uint64_t max = conn_most(&client->conn);
 	for (; most > 0; most--, p += size, left -= size) {
 		size = frame_whole(p, left, max, message_front_rows);
-		if (!size || !is_request_entered(&r, p, size))
+		if (!size || !enter_request(&r, p, size))
 			break;
 	}
 	return taken(&client->conn, m, p);
@@ -227,7 +227,7 @@ static bool is_tag_ended(struct answers *a, uint8_t type, uint32_t tag)
 }
 
 /* The head is answered.  False: somebody else has to know that. */
-static bool is_head_taken(struct answers *a, uint8_t type)
+static bool take_head(struct answers *a, uint8_t type)
 {
 	struct pipeline *owed = &a->server->pipeline;
 	uint32_t tag = pipeline_head_tag(owed);
@@ -240,7 +240,7 @@ static bool is_head_taken(struct answers *a, uint8_t type)
 
 /* Checks a whole message against the ledger.  False: it may concern more than that, and
  * nothing has changed. */
-static bool is_answer_entered(struct answers *a, const uint8_t *p, size_t size)
+static bool enter_answer(struct answers *a, const uint8_t *p, size_t size)
 {
 	struct pipeline *owed = &a->server->pipeline;
 
@@ -252,7 +252,7 @@ static bool is_answer_entered(struct answers *a, const uint8_t *p, size_t size)
 		owed->in_answer = true;
 		return true;
 	case PIPELINE_WHOLE:
-		return is_head_taken(a, *p);
+		return take_head(a, *p);
 	default:
 		return false;
 	}
@@ -273,7 +273,7 @@ size_t walk_answers(
 	uint64_t max = conn_most(&server->conn);
 	for (; pipeline_count(&server->pipeline) > 0; p += size, left -= size) {
 		size = frame_whole(p, left, max, message_back_rows);
-		if (!size || !is_answer_entered(&a, p, size))
+		if (!size || !enter_answer(&a, p, size))
 			break;
 		if (*p == 'D')
 			size += frame_alike(

@@ -65,8 +65,9 @@ const char *limit_describe_hosts(
 {
 	const struct pool *pool = client->request.ask.pool;
 
-	if (!pool || pool->database->hosts.count < 2 || !pool->refusal ||
-	    (strcmp(text, pool->refusal) != 0 && strcmp(text, pool->fast_failure) != 0))
+	if (!pool || pool->database->hosts.count < 2 || !pool->failure.refusal ||
+	    (strcmp(text, pool->failure.refusal) != 0 &&
+		strcmp(text, pool->failure.fast) != 0))
 		return NULL;
 	struct buf why;
 

@@ -254,9 +254,8 @@ static void on_gone(struct server *server, const char *reason)
 	struct pg_client *r = site_pg_client(site);
 
 	r->of_broker->gone(server, reason);
-	if (r->request.ask.state == ASK_WAITING &&
-	    r->request.ask.pool->last_connect_failed &&
-	    !r->request.ask.pool->has_refused)
+	if (r->request.ask.state == ASK_WAITING && r->request.ask.pool->failure.kind &&
+	    !r->request.ask.pool->failure.refuses_waiting)
 		fail(r, reason);
 }
 

@@ -99,10 +99,10 @@ static const char *scram_key(const struct fd_row *row, const struct client *rece
 {
 	const struct pool *pool = row->pool;
 
-	if (!receiver || !pool || !pool->has_pass_through)
+	if (!receiver || !pool || !pool->credentials.has_login_keys)
 		return NULL;
-	const uint8_t *key = is_server_key ? pool->pass_through.server_key
-					   : pool->pass_through.client_key;
+	const uint8_t *key = is_server_key ? pool->credentials.login_keys.server_key
+					   : pool->credentials.login_keys.client_key;
 	size_t len = (size_t)snprintf(out, 3, "\\x");
 	for (size_t i = 0; i < SCRAM_KEY_LEN; i++)
 		len += (size_t)snprintf(out + len, 3, "%02x", key[i]);
@@ -114,7 +114,7 @@ static const char *password_shown(
 {
 	const struct pool *pool = row->pool;
 
-	return receiver && pool && pool->has_found ? pool->found.text : NULL;
+	return receiver && pool && pool->credentials.has_found ? pool->credentials.found.text : NULL;
 }
 
 static void put_row(struct fds *fds, const struct fd_row *row)

@@ -432,8 +432,8 @@ int vars_schema_find(const struct vars_schema *s, const char *name)
 
 static bool is_to_set(const struct vars *client, const struct vars *server, size_t i)
 {
-	const struct vars_value *a = client->set->values[i],
-				*b = server->set->values[i];
+	const struct vars_value *a = client->set->values[i];
+	const struct vars_value *b = server->set->values[i];
 
 	return a != b && a && b;
 }

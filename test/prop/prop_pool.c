@@ -244,7 +244,7 @@ static int process_limit(const struct world *w)
 /* Logins that take long do not count while another host can be tried. */
 static size_t slow_beside(const struct world *w, const struct pool *pool)
 {
-	return hosts_has_candidate(pool, w->now) ? pool->slow_count : 0;
+	return hosts_has_candidate(pool, w->now) ? pool->balance.slow_logins : 0;
 }
 
 /* One login at each host at a time, and no more of them than clients wait. */
@@ -254,7 +254,7 @@ static bool may_open_beside(const struct pool *pool)
 	const struct seat *seat;
 
 	list_for (seat, logins, node)
-		if (seat->share->host == pool->claimed_host)
+		if (seat->share->host == pool->balance.claimed)
 			return false;
 	return logins->count < pool->waiting.count;
 }
@@ -266,7 +266,7 @@ static void check_dial(
 	int db_limit = scope_max_db_connections(scope_of_pool(pool));
 	int user_limit = scope_max_user_connections(scope_of_user(pool->user));
 	size_t room = (size_t)size + (v->is_reserve ? (size_t)reserve : 0);
-	bool has_other = pool->lacks_host && hosts_has_candidate(pool, w->now);
+	bool has_other = pool->failure.kind == FAILURE_HOSTS && hosts_has_candidate(pool, w->now);
 
 	CHECK(!pool_is_paused(pool) && !pool->is_killed);
 	CHECK(pool->seats[SEAT_LOGIN].count == slow_beside(w, pool) ||
@@ -277,7 +277,7 @@ static void check_dial(
 	/* the one that is to be opened is counted */
 	CHECK(process_limit(w) <= 0 ||
 	      central_read(&w->c->limit->servers) <= process_limit(w));
-	CHECK(!pool->last_connect_failed || has_other ||
+	CHECK(!pool->failure.kind || has_other ||
 	      w->now >= pool->dial_us + scope_server_login_retry(scope_of_pool(pool)));
 }
 
@@ -465,7 +465,7 @@ static bool leaves_room(const struct world *w, const struct pool *pool)
 		return false;
 	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++)
 		if (has_elder(w, pool, kind) &&
-		    (pool->yielded_us || heap_has(&pool->part.rooms[kind])))
+		    (pool->turn.yielded_us || heap_has(&pool->part.rooms[kind])))
 			return true;
 	return false;
 }
@@ -484,7 +484,7 @@ static bool looks_soon(const struct world *w, const struct pool *pool, uint64_t 
 static bool is_refill(
     const struct world *w, const struct pool *pool, const struct verdict *v)
 {
-	if (v->kind == VERDICT_DIAL && pool->claimed_host == hosts_wanted(pool))
+	if (v->kind == VERDICT_DIAL && pool->balance.claimed == hosts_wanted(pool))
 		return true;
 	bool is_taking = v->kind == VERDICT_RETIRE && strcmp(v->text, "evicted") == 0;
 	/* whose turn it is changes with other pools, and the login under way wakes this
@@ -649,7 +649,7 @@ static void check_hosts_of_database(struct world *w, const struct database *db)
 	}
 	list_for (pool, &db->pools, db_node) {
 		size_t idle = 0, seats = 0;
-		list_for (share, &pool->shares, node) {
+		list_for (share, &pool->balance.shares, node) {
 			idle += share->idle.count;
 			seats += share->seat_count;
 		}
@@ -684,7 +684,7 @@ static void check_counts_of_process(struct world *w)
 	list_for (pool, &w->c->pool_list, node) {
 		servers += (int)pool_server_count(pool) -
 			   (int)pool->seats[SEAT_ACTIVE_CANCEL].count;
-		CHECK(heap_has(&pool->spare_node) ==
+		CHECK(heap_has(&pool->turn.spare_node) ==
 		      (limit > 0 && has_seat_to_give(pool)));
 		const struct heap_node *node = &pool->part.rooms[ROOM_PROCESS];
 		CHECK(!heap_has(node) || node->key == place_in_process(pool));
@@ -755,8 +755,8 @@ static bool has_reason_to_wait(struct world *w, const struct pool *pool)
 	 * after it looked; it looks again when there is room. */
 	uint64_t retry_us =
 	    pool->dial_us + scope_server_login_retry(scope_of_pool(pool));
-	if (pool->last_connect_failed && w->now < retry_us && wake_us <= retry_us &&
-	    !(pool->lacks_host && hosts_has_candidate(pool, w->now)))
+	if (pool->failure.kind && w->now < retry_us && wake_us <= retry_us &&
+	    !(pool->failure.kind == FAILURE_HOSTS && hosts_has_candidate(pool, w->now)))
 		return true;
 	size_t count = pool_server_count(pool) - slow_beside(w, pool);
 	if (size && count >= (size_t)size) {
@@ -889,7 +889,7 @@ static void client_comes(struct world *w)
 		return;
 	struct user *user = catalog_user(w->c, user_names[any(w, USERS)]);
 	database_hold(db);
-	database_may_enter(db, false);
+	database_enter(db, false);
 	*client = (struct client){.database = db};
 	client->ask.is_logged_in = any(w, 4) != 0;
 	pool_join(catalog_pool(db, user), &client->ask);

@@ -574,7 +574,7 @@ static void check_dial(const struct pool *pool, const struct verdict *v)
 	CHECK(is_within(count, l->sizes[db] + (v->is_reserve ? l->reserves[db] : 0)));
 	/* one may be opened to see whether another attempt fails as well */
 	CHECK(!list_is_empty(&pool->waiting) || count <= l->least[db] ||
-	      pool->last_connect_failed);
+	      pool->failure.kind);
 }
 
 static void dial(struct part *part, struct pool *pool, const struct verdict *v)
@@ -1300,7 +1300,7 @@ static void check_waiting(const struct pool *pool)
 	CHECK(list_is_empty(&pool->newcomers) || !pool_has_welcome(pool));
 	/* a resting server does not help a replication client, but gives way to its own
 	 */
-	bool may_rest = list_is_empty(&pool->part.seekers) && pool->last_connect_failed;
+	bool may_rest = list_is_empty(&pool->part.seekers) && pool->failure.kind;
 	CHECK(may_rest || list_is_empty(&pool->seats[SEAT_IDLE]));
 	for (unsigned i = 0; i < w.parts; i++) {
 		const struct central_place *place = &pool->part.whole->places[i];
@@ -1308,7 +1308,7 @@ static void check_waiting(const struct pool *pool)
 		      !place->part->resting);
 		CHECK(is_anybody_still() || !place->arriving);
 	}
-	CHECK(pool->last_connect_failed || !has_room(pool));
+	CHECK(pool->failure.kind || !has_room(pool));
 }
 
 /* There must be no more resting servers than the limits in force allow. */
@@ -1364,8 +1364,8 @@ static void check_patience(const struct ask *ask)
 		    pool->part.whole->servers, pool->part.whole->connected,
 		    pool_server_count(pool), pool->part.resting,
 		    (long)(pool->desk->wake_us - w.now),
-		    pool->yielded_us ? (long)(w.now - pool->yielded_us) : 0,
-		    pool->last_connect_failed, pool->is_kicked, w.has_check);
+		    pool->turn.yielded_us ? (long)(w.now - pool->turn.yielded_us) : 0,
+		    pool->failure.kind, pool->is_kicked, w.has_check);
 		for (unsigned i = 0; i < w.parts; i++) {
 			const struct central_place *pl = &pool->part.whole->places[i];
 			if (pl->part)

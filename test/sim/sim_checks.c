@@ -103,7 +103,7 @@ static size_t check_pool(const struct pool *pool)
 	}
 	/* one that looks whether a host is back does not count; sizes that are lowered
 	 * hold for new servers */
-	MUST(pool_size(pool) <= 0 || (int)servers <= size + (pool->shares.count > 1) ||
+	MUST(pool_size(pool) <= 0 || (int)servers <= size + (pool->balance.shares.count > 1) ||
 		 world.options.faults & (FAULT_RELOAD | FAULT_ADMIN),
 	    "pool %s/%s has %zu servers, and pool_size is %d", pool->database->name,
 	    pool->user->name, servers, pool_size(pool));
@@ -167,7 +167,7 @@ void checks_turn(void)
 	MUST(site->protocol_errors == 0 || world.options.faults & FAULT_SERVERS,
 	    "a server is taken for one that violates the protocol");
 	list_for (pool, &site->catalog->pool_list, node)
-		servers += check_pool(pool) + pool->has_claim;
+		servers += check_pool(pool) + pool->turn.has_claim;
 	MUST((int)servers == server_count(site->catalog),
 	    "%zu servers in lists, and %d are counted", servers,
 	    server_count(site->catalog));

@@ -362,7 +362,7 @@ static struct client *log_in(struct rig *rig, int fd, bool is_admin)
 	client->conn.unix_port = 6432;
 	client->database = db;
 	database_hold(db);
-	database_may_enter(db, true);
+	database_enter(db, true);
 	client->user = catalog_user(site->catalog, is_admin ? "boss" : "reader");
 	user_may_enter(client->user, true);
 	client->is_counted = true;

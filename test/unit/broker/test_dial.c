@@ -555,7 +555,7 @@ static void refused_replica_ends_its_client_only(void **state)
 	peer_put(server, 'E', "SFATAL\0C42501\0Mgo away\0", 24);
 	assert_string_equal(peer_last_words(client), "E:FATAL:login failed");
 	peer_last_words(server);
-	assert_false(stage_pool(stage)->last_login_failed);
+	assert_false(stage_pool(stage)->failure.kind == FAILURE_LOGIN);
 	stage_settle(stage);
 	assert_false(other->has_ended);
 	stage_free(&stage);

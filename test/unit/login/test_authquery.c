@@ -159,7 +159,7 @@ static void scram_keys_pass_through(void **state)
 	scram_login(client, "found");
 	own_server(stage);
 	pool = pool_of_w(stage);
-	assert_true(pool->has_pass_through);
+	assert_true(pool->credentials.has_login_keys);
 	assert_string_equal(pool_server_secret(pool)->text, hashed);
 	stage_free(&stage);
 }

@@ -109,10 +109,10 @@ static void client_limits(void **state)
 		       "u=max_user_client_connections=1\n[pgbouncer]\n");
 	struct database *a = catalog_find_database(w.c, "a");
 	struct user *u = catalog_find_user(w.c, "u"), *v = catalog_user(w.c, "v");
-	assert_true(database_may_enter(a, false));
-	assert_true(database_may_enter(a, false));
-	assert_false(database_may_enter(a, false));
-	assert_true(database_may_enter(a, true));
+	assert_true(database_enter(a, false));
+	assert_true(database_enter(a, false));
+	assert_false(database_enter(a, false));
+	assert_true(database_enter(a, true));
 	assert_int_equal(a->client_count, 4);
 	assert_true(user_may_enter(u, false));
 	assert_false(user_may_enter(u, false));
@@ -529,7 +529,7 @@ static void idle_ones_are_dropped(void **state)
 	struct database *y = catalog_database(w.c, "y", &is_new);
 	assert_int_equal(x->idle_since_us, start);
 	database_hold(x);
-	assert_true(database_may_enter(x, false));
+	assert_true(database_enter(x, false));
 	y->paused = true;
 	assert_int_equal(x->idle_since_us, 0);
 	struct ask ask;
@@ -569,7 +569,7 @@ static void unused_ones_are_dropped_at_once(void **state)
 	world_init(&w, "[databases]\n*=\n[pgbouncer]\nautodb_idle_timeout=0\n");
 	struct database *used = catalog_database(w.c, "used", &is_new);
 	database_hold(used);
-	assert_true(database_may_enter(used, false));
+	assert_true(database_enter(used, false));
 	database_leave(used);
 	database_release(used);
 	/* a pool does not prove a login: auth_query uses it before any client has

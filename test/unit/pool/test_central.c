@@ -56,8 +56,8 @@ static void one_object_for_one_name(void **state)
 	assert_ptr_not_equal(limits[0], limits[1]);
 	assert_ptr_equal(pools[0]->limits[ROOM_DATABASE], limits[1]);
 	assert_ptr_equal(pools[2]->limits[ROOM_PROCESS], limits[2]);
-	assert_true(central_is_news(&view, &pools[0]->name));
-	assert_false(central_is_news(&other, &pools[0]->name));
+	assert_true(central_claim_news(&view, &pools[0]->name));
+	assert_false(central_claim_news(&other, &pools[0]->name));
 	/* a pool's reference to its limits makes nobody a holder of them */
 	assert_true(central_is_last(&view, &limits[1]->name));
 	assert_false(central_is_last(&view, &pools[0]->name));
@@ -108,11 +108,11 @@ static void counts_what_nobody_holds(void **state)
 	struct central_pool *pool = pool_of(&view, "d", "u");
 
 	atomic_fetch_add(&pool->servers, 1);
-	assert_true(central_is_news(&view, &pool->name));
+	assert_true(central_claim_news(&view, &pool->name));
 	central_pool_release(&view, &pool);
 	pool = pool_of(&view, "d", "u");
 	assert_int_equal(pool->servers, 1);
-	assert_true(central_is_news(&view, &pool->name));
+	assert_true(central_claim_news(&view, &pool->name));
 	atomic_fetch_sub(&pool->servers, 1);
 	central_pool_release(&view, &pool);
 	struct central_limit *limit = central_limit_hold(&view, ROOM_USER, "u");

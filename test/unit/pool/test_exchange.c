@@ -634,19 +634,19 @@ static void client_limits_over_all(void **state)
 	set_all("max_db_client_connections", "2");
 	set_all("max_user_client_connections", "2");
 	for (unsigned i = 0; i < 2; i++) {
-		assert_true(database_may_enter(county.pools[i]->database, false));
+		assert_true(database_enter(county.pools[i]->database, false));
 		assert_true(user_may_enter(county.pools[i]->user, false));
 	}
 	/* the client that is one too many counts until it leaves */
-	assert_false(database_may_enter(county.pools[2]->database, false));
+	assert_false(database_enter(county.pools[2]->database, false));
 	assert_false(user_may_enter(county.pools[2]->user, false));
-	assert_true(database_may_enter(county.pools[2]->database, true));
+	assert_true(database_enter(county.pools[2]->database, true));
 	for (int i = 0; i < 2; i++)
 		database_leave(county.pools[2]->database);
 	user_leave(county.pools[2]->user);
 	user_leave(county.pools[0]->user);
 	database_leave(county.pools[0]->database);
-	assert_true(database_may_enter(county.pools[2]->database, false));
+	assert_true(database_enter(county.pools[2]->database, false));
 	assert_true(user_may_enter(county.pools[2]->user, false));
 	for (unsigned i = 1; i < SITES; i++) {
 		database_leave(county.pools[i]->database);
@@ -662,19 +662,19 @@ static void client_limits_while_one_moves(void **state)
 	(void)state;
 	set_all("max_db_client_connections", "1");
 	set_all("max_user_client_connections", "1");
-	assert_true(database_may_enter(from->database, false));
+	assert_true(database_enter(from->database, false));
 	assert_true(user_may_enter(from->user, false));
 	database_carry(from->database);
 	user_carry(from->user);
 	for (unsigned i = 0; i < SITES; i++) {
-		assert_false(database_may_enter(county.pools[i]->database, false));
+		assert_false(database_enter(county.pools[i]->database, false));
 		assert_false(user_may_enter(county.pools[i]->user, false));
 		database_leave(county.pools[i]->database);
 		user_leave(county.pools[i]->user);
 	}
 	database_receive(to->database);
 	user_receive(to->user);
-	assert_false(database_may_enter(to->database, false));
+	assert_false(database_enter(to->database, false));
 	assert_false(user_may_enter(to->user, false));
 	for (int i = 0; i < 2; i++) {
 		database_leave(to->database);

@@ -273,7 +273,7 @@ static void a_host_that_fails_is_left_out(void **state)
 	town_ask(&t, t.pool, &asks[0]);
 	assert_non_null(asks[0].seat);
 	assert_string_equal(t.dialed, "ab");
-	assert_false(t.pool->last_connect_failed);
+	assert_false(t.pool->failure.kind);
 	struct host *a = town_host(&t, 0);
 	assert_true(a->is_down);
 	assert_int_equal(a->failures, 1);
@@ -399,7 +399,7 @@ static void a_slow_login_takes_no_room(void **state)
 			town_end_dial(&t, slow);
 		else
 			town_close(&t, slow);
-		assert_int_equal(t.pool->slow_count, 0);
+		assert_int_equal(t.pool->balance.slow_logins, 0);
 		assert_int_equal(town_host(&t, 0)->slow_logins, 0);
 		/* one connection too many goes as soon as it is idle */
 		town_serve(&t, t.pool);
@@ -421,7 +421,7 @@ static void all_down_is_waited_for(void **state)
 	town_ask(&t, t.pool, &a);
 	assert_null(a.seat);
 	assert_string_equal(t.dialed, "abc");
-	assert_true(t.pool->last_connect_failed);
+	assert_true(t.pool->failure.kind);
 	/* the monitor's next word is waited for */
 	struct verdict v = world_next(&t.w, t.pool, VERDICT_NONE);
 	assert_true(v.wake_us == UINT64_MAX);
@@ -431,7 +431,7 @@ static void all_down_is_waited_for(void **state)
 	town_serve(&t, t.pool);
 	assert_non_null(a.seat);
 	assert_string_equal(t.dialed, "abcb");
-	assert_false(t.pool->last_connect_failed);
+	assert_false(t.pool->failure.kind);
 	town_give(&t, &a);
 	town_done(&t);
 }
@@ -456,7 +456,7 @@ static void a_refused_login_leaves_the_host_up(void **state)
 		assert_false(town_host(&t, i)->is_down);
 		assert_int_equal(town_host(&t, i)->failures, 0);
 	}
-	assert_true(t.pool->last_connect_failed);
+	assert_true(t.pool->failure.kind);
 	world_next(&t.w, t.pool, VERDICT_REFUSE);
 	pool_part(&a);
 	town_done(&t);

@@ -271,9 +271,9 @@ static void an_older_primary_takes_no_room(void **state)
 	assert_null(b.seat);
 	assert_false(hosts_is_lost(a.seat));
 	t.timelines[1] = 2;
-	t.pool->has_lost_hosts = false;
+	t.pool->balance.has_lost = false;
 	town_look(&t);
-	assert_true(t.pool->has_lost_hosts);
+	assert_true(t.pool->balance.has_lost);
 	assert_true(hosts_is_lost(a.seat));
 	assert_int_equal(pool_count_in_use(t.pool), 0);
 	t.dead = "b";

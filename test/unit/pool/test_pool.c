@@ -683,7 +683,7 @@ static void login_errors_reach_who_waits(void **state)
 	struct verdict v = world_ask(&w, &asks[1], VERDICT_REFUSE);
 	assert_true(strlen(v.text) < 480);
 	assert_non_null(strstr(v.text, "xxx (server_login_retry)"));
-	assert_int_equal(strlen(pool->failure), 99);
+	assert_int_equal(strlen(pool->failure.text), 99);
 	LEAVE(&w, seats, asks);
 }
 
