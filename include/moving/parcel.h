@@ -96,7 +96,7 @@ struct parcel_statements {
 	size_t count;
 };
 
-/* See struct slow_span in relay/slow.h. */
+/* See struct slow_log_span in relay/slow_log.h. */
 struct parcel_span {
 	uint64_t received, sent;
 	const char *traceparent; /* "": none */
@@ -124,7 +124,7 @@ struct parcel_client {
 	bool was_carried;
 	/* how long ago; UINT64_MAX: never */
 	uint64_t query_us, xact_us, last_us;
-	/* notes about its running transaction; see relay/slow.h */
+	/* notes about its running transaction; see relay/slow_log.h */
 	struct {
 		bool is_there;
 		uint64_t received, sent, worked_us;

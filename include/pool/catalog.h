@@ -154,8 +154,8 @@ struct catalog_events {
 	 * is no monitor. */
 	void (*hint)(
 	    void *ctx, const struct host *host, const struct host_report *report);
-	/* The pool is about to be freed: free pool->desk, and remove the pool from the
-	 * queue of kicked pools. */
+	/* The pool is about to be freed: free pool->runner, and remove the pool from
+	 * the queue of kicked pools. */
 	void (*freed)(void *ctx, struct pool *pool);
 };
 

@@ -24,7 +24,7 @@ struct seat;
 struct central_host;
 struct central_view;
 
-/* One host.  The database and each share for it hold a reference. */
+/* One host.  The database and each pool's record of it hold a reference. */
 struct host {
 	/* owned; NULL: the Unix socket in unix_socket_dir.  A name with several
 	 * addresses is as many hosts, "NAME/ADDRESS" each. */
@@ -80,8 +80,8 @@ struct hosts {
 };
 
 /* What one pool has at one host. */
-struct share {
-	struct node node; /* in pool->balance.shares */
+struct pool_host {
+	struct node node; /* in pool->balance.pool_hosts */
 	struct host *host;
 	/* struct seat by .share_node, in the order in which they are lent */
 	struct list idle;
@@ -102,10 +102,10 @@ struct share {
  * hosts_balance.c change it; pool.c and pool_open.c say when the connection that is
  * wanted has come, and whether room for it is. */
 struct balance {
-	struct list shares;   /* owned: struct share */
-	size_t slow_logins;   /* number of seats that are slow */
+	struct list pool_hosts; /* owned: struct pool_host */
+	size_t slow_logins;     /* number of seats that are slow */
 	unsigned next;        /* load_balance_hosts=disable: index of the host in use */
-	bool avoids_some;     /* some share has been avoided */
+	bool avoids_some;     /* some host has been avoided */
 	bool has_lost;        /* there may be servers for hosts_is_lost */
 	struct host *claimed; /* where VERDICT_DIAL opens it; NULL: none was given */
 	/* 1 + index of the host that hosts_wanted returned; 0: none */
@@ -130,10 +130,10 @@ void hosts_elect(struct database *db, struct host *host);
  * not told. */
 const struct host *hosts_primary(const struct database *db);
 /* Returns what a pool has at a host; makes it if needed. */
-struct share *hosts_share(struct pool *pool, struct host *host);
+struct pool_host *hosts_of_pool(struct pool *pool, struct host *host);
 /* Frees what a pool has at hosts that the entry no longer has; all: at any host.  There
  * must be no seat. */
-void hosts_forget_shares(struct pool *pool, bool all);
+void hosts_forget_pool(struct pool *pool, bool all);
 
 /* ---- the monitor of hosts (host_group.h) ---- */
 /* Its verdicts about the hosts of the database, in the order of the entry.  Connections

@@ -35,19 +35,20 @@ const char *seat_state_shown(enum seat_state state);        /* such as "new" */
 const char *seat_state_socket_shown(enum seat_state state); /* such as "sv_login" */
 
 struct ask;
-struct desk;
+struct runner;
 
 struct seat {
 	struct node node; /* in pool->seats[state] */
 	/* in the lists of resting seats while idle or used */
 	struct node db_node, user_node;
 	struct pool *pool;
-	struct ask *ask;        /* the client that has it */
-	struct share *share;    /* of its host; NULL: it carries a cancel request */
-	struct node share_node; /* in share->idle while idle */
-	uint64_t born_us;       /* when the connection was begun */
-	uint64_t rested_us;     /* when it last became idle or used */
-	uint64_t tested_us;     /* when its last reset or check query was sent */
+	struct ask *ask; /* the client that has it */
+	struct pool_host
+	    *pool_host;        /* of its host; NULL: it carries a cancel request */
+	struct node host_node; /* in pool_host->idle while idle */
+	uint64_t born_us;      /* when the connection was begun */
+	uint64_t rested_us;    /* when it last became idle or used */
+	uint64_t tested_us;    /* when its last reset or check query was sent */
 	enum seat_state state;
 	/* number of unfinished cancel requests for this connection */
 	unsigned cancels_in_flight;
@@ -123,7 +124,7 @@ struct pool {
 	struct list replicas;  /* for their own connection: ASK_REPLICATION */
 	struct list cancels_waiting,
 	    cancels_active;       /* cancel requests, by nodes of the owner */
-	struct desk *desk;        /* owned by the broker; NULL: not made yet */
+	struct runner *runner;    /* owned by the broker; NULL: not made yet */
 	struct failure failure;   /* of the last attempt to connect */
 	struct balance balance;   /* over the hosts of the database */
 	struct central_part part; /* what other workers see of it */
@@ -217,7 +218,7 @@ void pool_withdraw(struct ask *ask);
 struct verdict pool_next(struct pool *pool, uint64_t now_us);
 
 /* ---- servers ---- */
-/* A connection is being opened after VERDICT_DIAL; seat->share->host says to which
+/* A connection is being opened after VERDICT_DIAL; seat->pool_host->host says to which
  * host. */
 void pool_dialing(struct pool *pool, struct seat *seat, uint64_t now_us);
 /* The login is complete: REST, RETIRE and others, as from pool_give without reset. */

@@ -20,7 +20,7 @@ void common_texts_free(struct site *site);
 
 /* Counts the text of a whole unnamed Parse: len bytes from behind its name.  Returns
  * the shared text that may serve it now, with a reference for the caller; or NULL: the
- * Parse has to be sent.  has_escapes: see texts_has_escapes. */
+ * Parse has to be sent.  has_escapes: see sql_facts_has_escapes. */
 struct prepared_text *common_texts_find(
     const struct server *server, const uint8_t *key, size_t len, bool has_escapes);
 

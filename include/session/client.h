@@ -61,7 +61,8 @@ struct client {
 	 * tracked and it owned the unnamed statement there when that link ended;
 	 * otherwise 0 */
 	uint64_t unnamed_server;
-	struct slow *slow; /* owned: with log_min_duration; see relay/slow.h */
+	struct slow_log
+	    *slow_log; /* owned: with log_min_duration; see relay/slow_log.h */
 	union {
 		/* owned, before the login: the part of a PROXY header that has arrived;
 		 * see login/proxy.h */

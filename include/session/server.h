@@ -159,7 +159,7 @@ struct link {
 	/* struct sql_portal by .node: portals of PREPARE, EXECUTE, DEALLOCATE */
 	struct list portals;
 	struct map *portal_names; /* owned: struct sql_portal by name; NULL: none */
-	struct list aliases;      /* struct alias by .node: see alias.h */
+	struct list name_maps;    /* struct name_map by .node: see name_map.h */
 };
 
 /* The part of a cancel request that its target server and their pool know.  Code that

@@ -172,7 +172,7 @@ struct site {
 	struct text_counts *text_counts; /* of it; NULL: nothing was counted yet */
 	struct slab *unnamed_slab;       /* see relay/unnamed.h */
 	struct slab *segment_slab;       /* see relay/segment.h */
-	struct slab *alias_slab;         /* see relay/alias.h */
+	struct slab *name_map_slab;      /* see relay/name_map.h */
 	struct openings *openings;       /* see relay/opening.h */
 	const struct process_verbs *verbs;
 	const struct server_events *server_events;
@@ -181,7 +181,7 @@ struct site {
 	struct host_monitor *host_monitor;
 	struct list *watched_hosts; /* of the monitor; see broker/host_connection.h */
 	struct map *dial_turns;     /* by "host:port": see broker/dial_turn.h */
-	struct slab *client_slab, *server_slab, *login_slab, *dial_slab, *desk_slab;
+	struct slab *client_slab, *server_slab, *login_slab, *dial_slab, *runner_slab;
 	/* Every client is in one of these lists, by .site_node of its struct client. */
 	struct list login_clients;  /* those that have not finished their login */
 	struct list clients;        /* those that have */

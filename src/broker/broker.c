@@ -14,8 +14,8 @@
 #include "session/server.h"
 #include "session/server_role.h"
 
-/* What the broker keeps for a pool, in pool->desk. */
-struct desk {
+/* What the broker keeps for a pool, in pool->runner. */
+struct runner {
 	struct pool *pool;
 	struct site *site;
 	struct later work;
@@ -24,22 +24,22 @@ struct desk {
 	struct spellings *spellings; /* owned; NULL: none is kept */
 };
 
-static void desk_work(struct later *l);
-static void desk_wake(struct deadline *d);
+static void runner_work(struct later *l);
+static void runner_wake(struct deadline *d);
 
-static struct desk *pool_desk(struct site *site, struct pool *pool)
+static struct runner *pool_runner(struct site *site, struct pool *pool)
 {
-	struct desk *desk = pool->desk;
-	if (!desk) {
-		desk = slab_get(site->desk_slab);
-		desk->pool = pool;
-		desk->site = site;
-		desk->work.run = desk_work;
-		deadline_init(&desk->wake, desk_wake);
-		greeting_init(&desk->greeting, site->vars);
-		pool->desk = desk;
+	struct runner *runner = pool->runner;
+	if (!runner) {
+		runner = slab_get(site->runner_slab);
+		runner->pool = pool;
+		runner->site = site;
+		runner->work.run = runner_work;
+		deadline_init(&runner->wake, runner_wake);
+		greeting_init(&runner->greeting, site->vars);
+		pool->runner = runner;
 	}
-	return desk;
+	return runner;
 }
 
 static uint64_t site_now(const struct site *site)
@@ -162,27 +162,28 @@ static void broker_close_lost(struct pool *pool)
 		list_for_safe (seat, next, &pool->seats[state], node)
 			if (hosts_is_lost(seat))
 				server_retire(seat_server(seat),
-				    error_text(seat->share->host->verdict.is_outdated
-						   ? ERROR_HOST_OUTDATED
-						   : ERROR_HOST_HANGS));
+				    error_text(
+					seat->pool_host->host->verdict.is_outdated
+					    ? ERROR_HOST_OUTDATED
+					    : ERROR_HOST_HANGS));
 }
 
 /* Wakes the first waiting cancel request, as there may be room for its connection now.
  */
-static void desk_wake_cancel(struct desk *desk)
+static void runner_wake_cancel(struct runner *runner)
 {
-	struct node *n = list_first(&desk->pool->cancels_waiting);
+	struct node *n = list_first(&runner->pool->cancels_waiting);
 	if (n)
-		loop_later(desk->site->loop,
+		loop_later(runner->site->loop,
 		    &container_of(n, struct cancel_aim, pool_node)->work);
 }
 
 /* Acts on all verdicts of a pool until there is nothing more to do now. */
-static void desk_work(struct later *l)
+static void runner_work(struct later *l)
 {
-	struct desk *desk = container_of(l, struct desk, work);
-	struct site *site = desk->site;
-	struct pool *pool = desk->pool;
+	struct runner *runner = container_of(l, struct runner, work);
+	struct site *site = runner->site;
+	struct pool *pool = runner->pool;
 	struct verdict v;
 
 	pool->is_kicked = false;
@@ -194,7 +195,7 @@ static void desk_work(struct later *l)
 		broker_close_fast(pool);
 	if (pool->balance.has_lost)
 		broker_close_lost(pool);
-	desk_wake_cancel(desk);
+	runner_wake_cancel(runner);
 	while ((v = pool_next(pool, site_now(site))).kind != VERDICT_NONE) {
 		note(pool, &v);
 		switch (v.kind) {
@@ -233,15 +234,15 @@ static void desk_work(struct later *l)
 		}
 	}
 	if (v.wake_us != UINT64_MAX)
-		deadline_set(site->loop, &desk->wake, v.wake_us);
+		deadline_set(site->loop, &runner->wake, v.wake_us);
 	else
-		deadline_clear(site->loop, &desk->wake);
+		deadline_clear(site->loop, &runner->wake);
 }
 
-static void desk_wake(struct deadline *d)
+static void runner_wake(struct deadline *d)
 {
-	struct desk *desk = container_of(d, struct desk, wake);
-	loop_later(desk->site->loop, &desk->work);
+	struct runner *runner = container_of(d, struct runner, wake);
+	loop_later(runner->site->loop, &runner->work);
 }
 
 static void broker_kick_at(struct site *site, struct pool *pool)
@@ -249,7 +250,7 @@ static void broker_kick_at(struct site *site, struct pool *pool)
 	if (pool->is_kicked)
 		return;
 	pool->is_kicked = true;
-	loop_later(site->loop, &pool_desk(site, pool)->work);
+	loop_later(site->loop, &pool_runner(site, pool)->work);
 }
 
 /* ---- events of the catalog ---- */
@@ -280,15 +281,15 @@ static void on_kill(void *ctx, struct pool *pool, const char *reason)
 static void on_freed(void *ctx, struct pool *pool)
 {
 	struct site *site = ctx;
-	struct desk *desk = pool->desk;
-	if (!desk)
+	struct runner *runner = pool->runner;
+	if (!runner)
 		return;
-	later_cancel(site->loop, &desk->work);
-	deadline_clear(site->loop, &desk->wake);
-	greeting_done(&desk->greeting);
-	spellings_free(&desk->spellings);
-	slab_put(site->desk_slab, desk);
-	pool->desk = NULL;
+	later_cancel(site->loop, &runner->work);
+	deadline_clear(site->loop, &runner->wake);
+	greeting_done(&runner->greeting);
+	spellings_free(&runner->spellings);
+	slab_put(site->runner_slab, runner);
+	pool->runner = NULL;
 }
 
 static void note_opened(struct letter *letter)
@@ -340,9 +341,9 @@ static bool broker_is_clean(struct server *server)
 }
 
 /* Where other workers find the welcome. */
-static struct greeting_place desk_place(const struct desk *desk)
+static struct greeting_place runner_place(const struct runner *runner)
 {
-	const struct pool *pool = desk->pool;
+	const struct pool *pool = runner->pool;
 
 	return (struct greeting_place){
 	    &pool->database->catalog->view, pool->part.whole};
@@ -350,19 +351,19 @@ static struct greeting_place desk_place(const struct desk *desk)
 
 /* Makes the welcome from the parameters of the server that logged in last.  -1: no
  * memory. */
-static int desk_greet(struct desk *desk, struct server *server)
+static int runner_greet(struct runner *runner, struct server *server)
 {
-	const struct greeting_place place = desk_place(desk);
+	const struct greeting_place place = runner_place(runner);
 
-	bool was_welcome = pool_has_welcome(desk->pool);
+	bool was_welcome = pool_has_welcome(runner->pool);
 
 	if (!was_welcome)
-		spellings_free(&desk->spellings);
+		spellings_free(&runner->spellings);
 	if (greeting_replace(
-		&desk->greeting, &place, &server->vars, dial_untracked(server)) < 0)
+		&runner->greeting, &place, &server->vars, dial_untracked(server)) < 0)
 		return -1;
 	if (!was_welcome)
-		pool_welcomed(desk->pool);
+		pool_welcomed(runner->pool);
 	return 0;
 }
 
@@ -375,7 +376,7 @@ static void on_logged_in(struct server *server)
 	vars_take(&server->own, &server->vars);
 	/* the parameters of a replication server were set for one client */
 	if (!server->seat.is_dirty && !server->seat.is_replication &&
-	    desk_greet(pool_desk(site, pool), server) < 0) {
+	    runner_greet(pool_runner(site, pool), server) < 0) {
 		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 		return;
 	}
@@ -453,7 +454,8 @@ void broker_lose_address(void *ctx, const char *host, const struct sock_addr *go
 
 void broker_init(struct site *site)
 {
-	site->desk_slab = slab_new(&site->mem, "pool_desk_cache", sizeof(struct desk));
+	site->runner_slab =
+	    slab_new(&site->mem, "pool_runner_cache", sizeof(struct runner));
 	site->catalog->events = &broker_catalog_events;
 	site->catalog->events_ctx = site;
 	site->catalog->view.post = post_note;
@@ -530,15 +532,15 @@ void broker_kick(struct pool *pool)
 int broker_learn(struct server *server, size_t i)
 {
 	const struct pool *pool = server->seat.pool;
-	struct desk *desk = pool->desk;
+	struct runner *runner = pool->runner;
 
 	vars_copy(&server->own, &server->vars, i);
 	server_role_follow(server, &server->own);
-	if (!desk || !pool_has_welcome(pool) || server->seat.is_dirty ||
+	if (!runner || !pool_has_welcome(pool) || server->seat.is_dirty ||
 	    server->seat.is_replication)
 		return 0;
-	const struct greeting_place place = desk_place(desk);
-	return greeting_set(&desk->greeting, &place, &server->vars, i);
+	const struct greeting_place place = runner_place(runner);
+	return greeting_set(&runner->greeting, &place, &server->vars, i);
 }
 
 void broker_learn_resets(struct server *server, uint64_t reset)
@@ -557,10 +559,10 @@ const struct welcome *broker_welcome(struct pool *pool)
 
 	if (!pool_has_welcome(pool))
 		return NULL;
-	struct desk *desk = pool_desk(site, pool);
-	const struct greeting_place place = desk_place(desk);
-	greeting_follow(&desk->greeting, &place);
-	return &desk->greeting.welcome;
+	struct runner *runner = pool_runner(site, pool);
+	const struct greeting_place place = runner_place(runner);
+	greeting_follow(&runner->greeting, &place);
+	return &runner->greeting.welcome;
 }
 
 uint64_t broker_spell(struct pool *pool, struct vars *asked, int *failed)
@@ -568,31 +570,31 @@ uint64_t broker_spell(struct pool *pool, struct vars *asked, int *failed)
 	const struct welcome *welcome = broker_welcome(pool);
 
 	*failed = 0;
-	return spellings_apply(pool->desk->spellings, welcome, asked, failed);
+	return spellings_apply(pool->runner->spellings, welcome, asked, failed);
 }
 
 void broker_keep_spelling(
     struct pool *pool, size_t i, const char *base, const char *asked, const char *value)
 {
-	struct desk *desk = pool->desk;
+	struct runner *runner = pool->runner;
 
-	if (!desk->spellings)
-		desk->spellings = spellings_new();
-	spellings_keep(desk->spellings, i, base, asked, value);
+	if (!runner->spellings)
+		runner->spellings = spellings_new();
+	spellings_keep(runner->spellings, i, base, asked, value);
 }
 
 void broker_restore_welcome(struct site *site, struct pool *pool,
     const struct vars *vars, const uint8_t *untracked, size_t len)
 {
-	struct desk *desk = pool_desk(site, pool);
-	const struct greeting_place place = desk_place(desk);
+	struct runner *runner = pool_runner(site, pool);
+	const struct greeting_place place = runner_place(runner);
 	struct buf rest;
 
 	if (pool_has_welcome(pool))
 		return;
 	buf_init(&rest, 0);
 	buf_put(&rest, untracked, len);
-	if (greeting_replace(&desk->greeting, &place, vars, &rest) == 0)
+	if (greeting_replace(&runner->greeting, &place, vars, &rest) == 0)
 		pool_welcomed(pool);
 	buf_done(&rest);
 }

@@ -32,5 +32,5 @@ void broker_floor_done(struct site *site)
 {
 	host_monitor_done(site);
 	slab_free(&site->dial_slab);
-	slab_free(&site->desk_slab);
+	slab_free(&site->runner_slab);
 }

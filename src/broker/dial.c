@@ -40,7 +40,8 @@ static struct dial_identity identity_of(const struct server *server)
 	    .scope = scope_of_pool(pool),
 	    .user = pool->user->name,
 	    .secret = pool_server_secret(pool),
-	    .pass_through = pool->credentials.has_login_keys ? &pool->credentials.login_keys : NULL,
+	    .pass_through =
+		pool->credentials.has_login_keys ? &pool->credentials.login_keys : NULL,
 	    .cache = pool_server_scram_cache(pool),
 	    .lane = pool->database->name,
 	    .speaks_3_0 = &pool->speaks_3_0,
@@ -196,9 +197,9 @@ static bool may_stay(struct server *server)
 	server_role_read(server, &server->vars, &report);
 	if (report.role != HOST_ROLE_UNKNOWN)
 		hosts_learn(seat, &report, conn_now(&server->conn));
-	if (hosts_is_fit(seat->pool, seat->share->host))
+	if (hosts_is_fit(seat->pool, seat->pool_host->host))
 		return true;
-	const char *role = host_role_shown(seat->share->host);
+	const char *role = host_role_shown(seat->pool_host->host);
 	snprintf(reason, sizeof(reason),
 	    "its host is not used: it is %s, target_session_attrs is %s",
 	    role ? role : "up", setting_target_name(scope_target_session_attrs(scope)));
@@ -264,7 +265,7 @@ static void dial_for(struct site *site, struct pool *pool, struct client *replic
 		server->seat.ask = &replica->request.ask;
 	}
 	pool_dialing(pool, &server->seat, loop_now(site->loop));
-	next = server->seat.share->host;
+	next = server->seat.pool_host->host;
 	dial_aim(server, next->name, next->port);
 	if (dial_turn_take(server, dial_place(server), dial_go))
 		dial_go(server);

@@ -126,7 +126,8 @@ static struct login login_of(const struct database *db, const struct pool *pool)
 		    .is_own = true};
 	return (struct login){.user = pool->user->name,
 	    .secret = pool_server_secret(pool),
-	    .keys = pool->credentials.has_login_keys ? &pool->credentials.login_keys : NULL};
+	    .keys = pool->credentials.has_login_keys ? &pool->credentials.login_keys
+						     : NULL};
 }
 
 static bool is_same_login(
@@ -216,19 +217,20 @@ static const struct pool *pool_in_use(const struct database *db, bool *is_busy)
  * entry, at this site or at another one. */
 static void note_servers(struct host_monitor *m, struct database *db)
 {
-	const struct share *share;
+	const struct pool_host *pool_host;
 	const struct pool *pool;
 	struct watched_host *w;
 
 	db->hosts.has_leavers = false;
 	list_for (pool, &db->pools, db_node) {
-		list_for (share, &pool->balance.shares, node) {
-			w = share->seat_count ? host_survey_find(m, share->host->name,
-						    share->host->port)
-					      : NULL;
+		list_for (pool_host, &pool->balance.pool_hosts, node) {
+			w = pool_host->seat_count
+				? host_survey_find(
+				      m, pool_host->host->name, pool_host->host->port)
+				: NULL;
 			if (w)
 				w->has_servers = true;
-			db->hosts.has_leavers |= !share->host->is_listed;
+			db->hosts.has_leavers |= !pool_host->host->is_listed;
 		}
 	}
 }

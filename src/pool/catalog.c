@@ -133,7 +133,7 @@ void pool_free(struct pool *pool)
 	list_remove(&c->pool_list, &pool->node);
 	list_remove(&db->pools, &pool->db_node);
 	list_remove(&pool->user->pools, &pool->user_node);
-	hosts_forget_shares(pool, true);
+	hosts_forget_pool(pool, true);
 	failure_forget(&pool->failure);
 	mem_wipe(&pool->credentials.login_keys, sizeof(pool->credentials.login_keys));
 	credential_forget_for_pool(pool);
@@ -237,7 +237,7 @@ void database_set_config(struct database *db, const struct database_config *conf
 		hosts_begin_at(&db->hosts, db->catalog->view.worker);
 	list_for (pool, &db->pools, db_node) {
 		pool->balance.wanted = 0;
-		hosts_forget_shares(pool, false);
+		hosts_forget_pool(pool, false);
 	}
 	if (config->user)
 		db->forced_user = catalog_user(db->catalog, config->user);
@@ -415,7 +415,7 @@ struct pool *catalog_pool_as(struct database *db, struct user *pool_user)
 	list_init(&pool->waiting);
 	list_init(&pool->newcomers);
 	list_init(&pool->replicas);
-	list_init(&pool->balance.shares);
+	list_init(&pool->balance.pool_hosts);
 	list_init(&pool->cancels_waiting);
 	list_init(&pool->cancels_active);
 	list_push_back(&c->pool_list, &pool->node);
@@ -537,7 +537,8 @@ void database_spread(struct database *db, const char *addresses)
 	list_for (pool, &db->pools, db_node)
 		for (int state = SEAT_NONE + 1; state < SEAT_STATE_COUNT; state++)
 			list_for (seat, &pool->seats[state], node)
-				if (seat->share && !seat->share->host->is_listed)
+				if (seat->pool_host &&
+				    !seat->pool_host->host->is_listed)
 					pool_mark_seat_dirty(seat);
 	catalog_kick_all(db->catalog, db);
 }

@@ -189,39 +189,39 @@ void hosts_done(struct hosts *hosts)
 
 /* ---- what a pool has at a host ---- */
 
-static void share_free(struct pool *pool, struct share *share)
+static void pool_host_free(struct pool *pool, struct pool_host *pool_host)
 {
-	assert(list_is_empty(&share->idle) && !share->seat_count);
-	list_remove(&pool->balance.shares, &share->node);
-	host_unref(share->host);
-	mem_free(share->refusal);
-	mem_free(share);
+	assert(list_is_empty(&pool_host->idle) && !pool_host->seat_count);
+	list_remove(&pool->balance.pool_hosts, &pool_host->node);
+	host_unref(pool_host->host);
+	mem_free(pool_host->refusal);
+	mem_free(pool_host);
 }
 
-void hosts_forget_shares(struct pool *pool, bool all)
+void hosts_forget_pool(struct pool *pool, bool all)
 {
-	struct share *share, *after;
+	struct pool_host *pool_host, *after;
 
-	list_for_safe (share, after, &pool->balance.shares, node) {
-		if (all || (!share->seat_count && !share->host->is_listed))
-			share_free(pool, share);
+	list_for_safe (pool_host, after, &pool->balance.pool_hosts, node) {
+		if (all || (!pool_host->seat_count && !pool_host->host->is_listed))
+			pool_host_free(pool, pool_host);
 	}
 }
 
-struct share *hosts_share(struct pool *pool, struct host *host)
+struct pool_host *hosts_of_pool(struct pool *pool, struct host *host)
 {
-	struct share *share;
+	struct pool_host *pool_host;
 
-	list_for (share, &pool->balance.shares, node) {
-		if (share->host == host)
-			return share;
+	list_for (pool_host, &pool->balance.pool_hosts, node) {
+		if (pool_host->host == host)
+			return pool_host;
 	}
-	share = mem_zero(sizeof(*share));
-	share->host = host;
+	pool_host = mem_zero(sizeof(*pool_host));
+	pool_host->host = host;
 	host->refs++;
-	list_init(&share->idle);
-	list_push_back(&pool->balance.shares, &share->node);
-	return share;
+	list_init(&pool_host->idle);
+	list_push_back(&pool->balance.pool_hosts, &pool_host->node);
+	return pool_host;
 }
 
 /* ---- attempts ---- */
@@ -244,9 +244,9 @@ void hosts_claim(struct pool *pool, struct host *host)
 
 void hosts_dial(struct pool *pool, struct seat *seat, struct host *host)
 {
-	assert(!seat->share);
-	seat->share = hosts_share(pool, host);
-	seat->share->seat_count++;
+	assert(!seat->pool_host);
+	seat->pool_host = hosts_of_pool(pool, host);
+	seat->pool_host->seat_count++;
 	host->connections++;
 	if (pool->balance.claimed != host)
 		count_for_all(host, 1);
@@ -296,8 +296,8 @@ void hosts_review(struct seat *seat)
 {
 	struct pool *pool = seat->pool;
 
-	if (seat->share && !seat->is_replication &&
-	    !hosts_is_fit(pool, seat->share->host))
+	if (seat->pool_host && !seat->is_replication &&
+	    !hosts_is_fit(pool, seat->pool_host->host))
 		seat->is_dirty = seat->is_misplaced = pool->has_dirty = true;
 }
 
@@ -331,20 +331,20 @@ static bool is_same_report(const struct host_report *a, const struct host_report
 
 void hosts_learn(struct seat *seat, const struct host_report *report, uint64_t now_us)
 {
-	struct share *share = seat->share;
+	struct pool_host *pool_host = seat->pool_host;
 
-	if (!share)
+	if (!pool_host)
 		return;
-	struct host *host = share->host;
-	bool is_new = !share->has_told || !is_same_report(&host->report, report) ||
-		      share->is_read_only != report->is_read_only;
+	struct host *host = pool_host->host;
+	bool is_new = !pool_host->has_told || !is_same_report(&host->report, report) ||
+		      pool_host->is_read_only != report->is_read_only;
 	if (hosts_are_judged(seat->pool->database) &&
 	    !is_same_report(&host->report, report))
 		hosts_hint(seat->pool->database, host, report, now_us);
 	host->report = *report;
-	share->is_read_only = report->is_read_only;
-	share->has_told = true;
-	share->told_until_us = now_us + own_matter_us(seat->pool);
+	pool_host->is_read_only = report->is_read_only;
+	pool_host->has_told = true;
+	pool_host->told_until_us = now_us + own_matter_us(seat->pool);
 	if (!is_new)
 		return;
 	if (!host->is_down)
@@ -354,7 +354,7 @@ void hosts_learn(struct seat *seat, const struct host_report *report, uint64_t n
 
 void hosts_doubt(const struct seat *seat, uint64_t now_us)
 {
-	struct host *host = seat->share ? seat->share->host : NULL;
+	struct host *host = seat->pool_host ? seat->pool_host->host : NULL;
 
 	if (!host || host->report.is_kept_posted ||
 	    (host->doubted_us && now_us - host->doubted_us < DOUBT_US))
@@ -400,7 +400,7 @@ void hosts_elect(struct database *db, struct host *host)
 
 void hosts_answered(struct seat *seat)
 {
-	struct host *host = seat->share ? seat->share->host : NULL;
+	struct host *host = seat->pool_host ? seat->pool_host->host : NULL;
 
 	if (!host)
 		return;
@@ -418,14 +418,14 @@ void hosts_note_slow(struct seat *seat)
 	assert(seat->state == SEAT_LOGIN && !seat->is_slow);
 	seat->is_slow = true;
 	seat->pool->balance.slow_logins++;
-	seat->share->host->slow_logins++;
+	seat->pool_host->host->slow_logins++;
 	tell_waiting_pools(seat->pool->database);
 }
 
 void hosts_failed(
     struct seat *seat, const char *text, uint64_t retry_us, uint64_t now_us)
 {
-	struct host *host = seat->share ? seat->share->host : NULL;
+	struct host *host = seat->pool_host ? seat->pool_host->host : NULL;
 	bool is_watched = hosts_are_watched(seat->pool->database);
 
 	if (!host)
@@ -465,13 +465,13 @@ bool hosts_avoid(struct seat *seat, const char *text, uint64_t now_us)
 
 	if (!hosts_are_watched(pool->database))
 		return false;
-	hosts_hint(pool->database, seat->share->host, NULL, now_us);
-	mem_free(seat->share->refusal);
-	seat->share->refusal = mem_strdup(text);
-	if (!hosts_has_other(pool, seat->share->host))
+	hosts_hint(pool->database, seat->pool_host->host, NULL, now_us);
+	mem_free(seat->pool_host->refusal);
+	seat->pool_host->refusal = mem_strdup(text);
+	if (!hosts_has_other(pool, seat->pool_host->host))
 		return false;
 	pool->balance.avoids_some = true;
-	seat->share->avoided_until_us = now_us + own_matter_us(pool);
+	seat->pool_host->avoided_until_us = now_us + own_matter_us(pool);
 	return true;
 }
 
@@ -479,25 +479,25 @@ void hosts_forgive(struct seat *seat)
 {
 	struct database *db = seat->pool->database;
 
-	if (!seat->share)
+	if (!seat->pool_host)
 		return;
 	/* it lets the pool in, though not the monitor */
-	if (seat->share->host->verdict.value.state == HOST_REFUSES)
-		hosts_hint(db, seat->share->host, &(struct host_report){0},
+	if (seat->pool_host->host->verdict.value.state == HOST_REFUSES)
+		hosts_hint(db, seat->pool_host->host, &(struct host_report){0},
 		    db->catalog->seen_us);
-	mem_free(seat->share->refusal);
-	seat->share->refusal = NULL;
-	seat->share->avoided_until_us = 0;
+	mem_free(seat->pool_host->refusal);
+	seat->pool_host->refusal = NULL;
+	seat->pool_host->avoided_until_us = 0;
 }
 
 void hosts_lose(struct database *db, const char *name, int port)
 {
-	struct share *share;
+	struct pool_host *pool_host;
 	struct pool *pool;
 
 	list_for (pool, &db->pools, db_node) {
-		list_for (share, &pool->balance.shares, node) {
-			struct host *host = share->host;
+		list_for (pool_host, &pool->balance.pool_hosts, node) {
+			struct host *host = pool_host->host;
 			if (host->is_listed || host->port != port ||
 			    !is_same_text(host->name, name))
 				continue;
@@ -510,7 +510,7 @@ void hosts_lose(struct database *db, const char *name, int port)
 
 bool hosts_is_lost(const struct seat *seat)
 {
-	const struct host *host = seat->share ? seat->share->host : NULL;
+	const struct host *host = seat->pool_host ? seat->pool_host->host : NULL;
 
 	return host && (hosts_are_judged(seat->pool->database) || !host->is_listed) &&
 	       host_group_is_hopeless(&host->verdict) &&
@@ -591,11 +591,11 @@ void hosts_follow(
 		mark_misplaced(pool);
 		/* where no other host serves, one that refused the login a moment ago
 		 * is tried again */
-		struct share *share;
+		struct pool_host *pool_host;
 		if (pool->balance.avoids_some && !hosts_has_server(pool)) {
 			pool->balance.avoids_some = false;
-			list_for (share, &pool->balance.shares, node)
-				share->avoided_until_us = 0;
+			list_for (pool_host, &pool->balance.pool_hosts, node)
+				pool_host->avoided_until_us = 0;
 		}
 		pool->balance.has_lost = true;
 		pool_kick(pool);
@@ -612,48 +612,50 @@ void hosts_rest(struct database *db)
 
 void hosts_seat_comes(struct seat *seat, bool to_front)
 {
-	struct share *share = seat->share;
+	struct pool_host *pool_host = seat->pool_host;
 
-	if (!share)
+	if (!pool_host)
 		return;
-	share->host->logins += seat->state == SEAT_LOGIN;
-	share->host->resting += seat->state == SEAT_IDLE || seat->state == SEAT_USED;
+	pool_host->host->logins += seat->state == SEAT_LOGIN;
+	pool_host->host->resting +=
+	    seat->state == SEAT_IDLE || seat->state == SEAT_USED;
 	if (seat->state != SEAT_IDLE)
 		return;
 	if (to_front)
-		list_push_front(&share->idle, &seat->share_node);
+		list_push_front(&pool_host->idle, &seat->host_node);
 	else
-		list_push_back(&share->idle, &seat->share_node);
+		list_push_back(&pool_host->idle, &seat->host_node);
 }
 
 void hosts_seat_goes(struct seat *seat)
 {
-	struct share *share = seat->share;
+	struct pool_host *pool_host = seat->pool_host;
 
-	if (!share)
+	if (!pool_host)
 		return;
-	share->host->logins -= seat->state == SEAT_LOGIN;
-	share->host->resting -= seat->state == SEAT_IDLE || seat->state == SEAT_USED;
+	pool_host->host->logins -= seat->state == SEAT_LOGIN;
+	pool_host->host->resting -=
+	    seat->state == SEAT_IDLE || seat->state == SEAT_USED;
 	if (seat->state == SEAT_LOGIN && seat->is_slow) {
 		seat->is_slow = false;
 		seat->pool->balance.slow_logins--;
-		seat->share->host->slow_logins--;
+		seat->pool_host->host->slow_logins--;
 		tell_waiting_pools(seat->pool->database);
 	}
 	if (seat->state == SEAT_IDLE)
-		list_remove(&share->idle, &seat->share_node);
+		list_remove(&pool_host->idle, &seat->host_node);
 }
 
 void hosts_seat_ends(struct seat *seat)
 {
-	struct share *share = seat->share;
+	struct pool_host *pool_host = seat->pool_host;
 
-	if (!share)
+	if (!pool_host)
 		return;
-	seat->share = NULL;
-	share->host->connections--;
-	count_for_all(share->host, -1);
-	share->seat_count--;
-	if (!share->seat_count && !share->host->is_listed)
-		share_free(seat->pool, share);
+	seat->pool_host = NULL;
+	pool_host->host->connections--;
+	count_for_all(pool_host->host, -1);
+	pool_host->seat_count--;
+	if (!pool_host->seat_count && !pool_host->host->is_listed)
+		pool_host_free(seat->pool, pool_host);
 }

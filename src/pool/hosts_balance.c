@@ -140,7 +140,7 @@ bool hosts_may_open_beside(const struct pool *pool)
 		return false;
 	const struct host *host = pick(pool, true);
 	list_for (seat, logins, node)
-		if (seat->share->host == host)
+		if (seat->pool_host->host == host)
 			return false;
 	return host;
 }
@@ -202,7 +202,7 @@ static struct seat *first_clean(const struct list *idle)
 	struct seat *seat;
 
 	/* dirty seats only exist until pool_next has run */
-	list_for (seat, idle, share_node) {
+	list_for (seat, idle, host_node) {
 		if (!seat->is_dirty)
 			return seat;
 	}
@@ -223,15 +223,15 @@ static bool is_lent_before(
 struct seat *hosts_idle_seat(const struct pool *pool)
 {
 	const struct host *picked = pick(pool, false);
-	const struct share *share;
+	const struct pool_host *pool_host;
 	struct seat *seat, *best = NULL;
 
-	list_for (share, &pool->balance.shares, node) {
-		seat = first_clean(&share->idle);
-		if (seat && share->host == picked)
+	list_for (pool_host, &pool->balance.pool_hosts, node) {
+		seat = first_clean(&pool_host->idle);
+		if (seat && pool_host->host == picked)
 			return seat;
-		if (seat &&
-		    (!best || is_lent_before(pool, share->host, best->share->host)))
+		if (seat && (!best || is_lent_before(pool, pool_host->host,
+					  best->pool_host->host)))
 			best = seat;
 	}
 	return best;
@@ -251,15 +251,15 @@ static uint64_t lag_of(const struct host *picked, const struct host *host)
 /* Whether the pool needs another connection to picked, which is so far behind. */
 static bool wants_more(struct pool *pool, struct host *picked, uint64_t lag)
 {
-	struct share *share = hosts_share(pool, picked);
+	struct pool_host *pool_host = hosts_of_pool(pool, picked);
 
-	if (share->seat_count && balance_of(pool) == LOAD_BALANCE_LEAST_CONNECTIONS)
+	if (pool_host->seat_count && balance_of(pool) == LOAD_BALANCE_LEAST_CONNECTIONS)
 		return false;
 	if (lag <= LAG_MAX)
-		share->lag_seen = 0;
-	if (lag <= share->lag_seen + LAG_MAX)
+		pool_host->lag_seen = 0;
+	if (lag <= pool_host->lag_seen + LAG_MAX)
 		return false;
-	share->lag_seen = lag;
+	pool_host->lag_seen = lag;
 	return true;
 }
 
@@ -283,9 +283,9 @@ void hosts_lend(struct seat *seat)
 {
 	struct pool *pool = seat->pool;
 
-	if (!seat->share)
+	if (!seat->pool_host)
 		return;
-	struct host *host = seat->share->host;
+	struct host *host = seat->pool_host->host;
 	if (pool->database->hosts.count > 1 && balance_of(pool) != LOAD_BALANCE_DISABLE)
 		note_wishes(pool, host);
 	host->assignments++;
@@ -304,14 +304,14 @@ bool hosts_may_replace(const struct pool *pool)
 
 bool hosts_may_spare(const struct seat *seat, const struct host *wanted)
 {
-	const struct host *own = seat->share ? seat->share->host : NULL;
-	const struct share *share;
+	const struct host *own = seat->pool_host ? seat->pool_host->host : NULL;
+	const struct pool_host *pool_host;
 
 	if (!own || own == wanted)
 		return false;
-	list_for (share, &seat->pool->balance.shares, node) {
-		if (share->seat_count && share->host != wanted &&
-		    is_owed_more(own, share->host))
+	list_for (pool_host, &seat->pool->balance.pool_hosts, node) {
+		if (pool_host->seat_count && pool_host->host != wanted &&
+		    is_owed_more(own, pool_host->host))
 			return false;
 	}
 	return true;

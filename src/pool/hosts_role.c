@@ -39,13 +39,14 @@ bool hosts_are_judged(const struct database *db)
 }
 
 /* What the pool has at the host, or NULL. */
-static const struct share *share_at(const struct pool *pool, const struct host *host)
+static const struct pool_host *pool_host_at(
+    const struct pool *pool, const struct host *host)
 {
-	const struct share *share;
+	const struct pool_host *pool_host;
 
-	list_for (share, &pool->balance.shares, node) {
-		if (share->host == host)
-			return share;
+	list_for (pool_host, &pool->balance.pool_hosts, node) {
+		if (pool_host->host == host)
+			return pool_host;
 	}
 	return NULL;
 }
@@ -102,26 +103,26 @@ static bool is_passed_over(const struct database *db, const struct host *host)
 }
 
 /* Whether the pool's own user may only read there, as its last server has told. */
-static bool is_barred(const struct pool *pool, const struct share *share)
+static bool is_barred(const struct pool *pool, const struct pool_host *pool_host)
 {
 	const struct database *db = pool->database;
 
-	return share && share->has_told && share->is_read_only &&
+	return pool_host && pool_host->has_told && pool_host->is_read_only &&
 	       target_of(db) == TARGET_READ_WRITE &&
-	       db->catalog->seen_us < share->told_until_us;
+	       db->catalog->seen_us < pool_host->told_until_us;
 }
 
 /* The monitor of hosts has told about it.  The role that a server has reported since
  * counts too, until the next verdict. */
 static bool is_fit_as_judged(
-    const struct pool *pool, const struct host *host, const struct share *share)
+    const struct pool *pool, const struct host *host, const struct pool_host *pool_host)
 {
 	const struct database *db = pool->database;
 	struct host_report report = host->verdict.value.report;
 
 	if (host->report.role != HOST_ROLE_UNKNOWN)
 		report.role = host->report.role;
-	if (is_barred(pool, share) || is_passed_over(db, host))
+	if (is_barred(pool, pool_host) || is_passed_over(db, host))
 		return false;
 	if (db->hosts.elected == host)
 		return has_role(db, host, &report);
@@ -132,26 +133,27 @@ static bool is_fit_as_judged(
 bool hosts_is_fit(const struct pool *pool, const struct host *host)
 {
 	const struct database *db = pool->database;
-	const struct share *share;
+	const struct pool_host *pool_host;
 	struct host_report own = host->report;
 
 	if (hosts_are_judged(db))
-		return is_fit_as_judged(pool, host, share_at(pool, host));
+		return is_fit_as_judged(pool, host, pool_host_at(pool, host));
 	if (target_of(db) == TARGET_ANY && !db->hosts.elected)
 		return true;
-	share = share_at(pool, host);
-	if (share && share->has_told)
-		own.is_read_only = share->is_read_only;
+	pool_host = pool_host_at(pool, host);
+	if (pool_host && pool_host->has_told)
+		own.is_read_only = pool_host->is_read_only;
 	return has_role(db, host, &own) && !is_passed_over(db, host);
 }
 
 /* Whether the host has refused the pool's login a moment ago. */
 static bool is_avoided(const struct pool *pool, const struct host *host)
 {
-	const struct share *share =
-	    pool->balance.avoids_some ? share_at(pool, host) : NULL;
+	const struct pool_host *pool_host =
+	    pool->balance.avoids_some ? pool_host_at(pool, host) : NULL;
 
-	return share && pool->database->catalog->seen_us < share->avoided_until_us;
+	return pool_host &&
+	       pool->database->catalog->seen_us < pool_host->avoided_until_us;
 }
 
 /* Whether the monitor has yet to tell how the host is. */
@@ -205,13 +207,13 @@ bool hosts_is_successor(const struct database *db, const struct host *host)
 
 uint64_t host_due_us(const struct pool *pool, const struct host *host)
 {
-	const struct share *share = share_at(pool, host);
+	const struct pool_host *pool_host = pool_host_at(pool, host);
 
 	if (host->is_down)
 		return host->retry_us;
 	if (is_avoided(pool, host))
-		return share->avoided_until_us;
-	return is_barred(pool, share) ? share->told_until_us : UINT64_MAX;
+		return pool_host->avoided_until_us;
+	return is_barred(pool, pool_host) ? pool_host->told_until_us : UINT64_MAX;
 }
 
 uint64_t hosts_due_us(const struct pool *pool)
@@ -308,19 +310,19 @@ void hosts_describe(const struct database *db, struct buf *out)
 
 /* What concerns the pool's user only. */
 static void describe_share(
-    const struct pool *pool, const struct share *share, struct buf *out)
+    const struct pool *pool, const struct pool_host *pool_host, struct buf *out)
 {
-	bool is_read_only = is_barred(pool, share);
+	bool is_read_only = is_barred(pool, pool_host);
 
-	if (!share || (!is_read_only && !share->refusal))
+	if (!pool_host || (!is_read_only && !pool_host->refusal))
 		return;
 	buf_put_text(out, "; ");
-	host_put_name(share->host, out);
+	host_put_name(pool_host->host, out);
 	buf_printf(out,
 	    is_read_only ? " is read-only for user \"%s\"" : " refuses user \"%s\"",
 	    pool->user->name);
 	if (!is_read_only)
-		buf_printf(out, " (%s)", share->refusal);
+		buf_printf(out, " (%s)", pool_host->refusal);
 }
 
 void hosts_describe_lack(const struct pool *pool, struct buf *out)
@@ -335,5 +337,6 @@ void hosts_describe_lack(const struct pool *pool, struct buf *out)
 	hosts_describe(db, out);
 	for (size_t i = 0; i < db->hosts.count; i++)
 		if (!db->hosts.list[i]->is_down)
-			describe_share(pool, share_at(pool, db->hosts.list[i]), out);
+			describe_share(
+			    pool, pool_host_at(pool, db->hosts.list[i]), out);
 }

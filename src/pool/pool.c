@@ -508,7 +508,7 @@ void pool_orphan(struct seat *seat, uint64_t now_us)
 static void count_as_failure(struct seat *seat)
 {
 	if (!seat->pool->failure.kind &&
-	    (!seat->share || !hosts_has_other(seat->pool, seat->share->host)))
+	    (!seat->pool_host || !hosts_has_other(seat->pool, seat->pool_host->host)))
 		seat->pool->failure.kind = FAILURE_LOST;
 }
 

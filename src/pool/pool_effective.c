@@ -82,8 +82,8 @@ static size_t count_hopeless(const struct pool *pool)
 	if (!hosts_are_judged(pool->database))
 		return 0;
 	list_for (seat, &pool->seats[SEAT_ACTIVE], node)
-		count +=
-		    seat->share && host_group_is_hopeless(&seat->share->host->verdict);
+		count += seat->pool_host &&
+			 host_group_is_hopeless(&seat->pool_host->host->verdict);
 	return count;
 }
 

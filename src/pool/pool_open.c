@@ -395,7 +395,7 @@ static void doubt_slow_hosts(struct pool *pool, uint64_t now_us, uint64_t *wake_
 		if (seat->is_slow)
 			continue;
 		uint64_t due_us = time_later(seat->born_us + LOGIN_PATIENCE_US,
-		    hosts_other_due_us(pool, seat->share->host));
+		    hosts_other_due_us(pool, seat->pool_host->host));
 		if (now_us >= due_us)
 			hosts_note_slow(seat);
 		else

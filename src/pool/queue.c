@@ -111,7 +111,7 @@ struct seat *queue_idle_seat(const struct pool *pool)
 
 	if (list_is_empty(&pool->seats[SEAT_IDLE]))
 		return NULL;
-	if (pool->balance.shares.count > 1 &&
+	if (pool->balance.pool_hosts.count > 1 &&
 	    pool->database->config->load_balance_hosts != LOAD_BALANCE_DISABLE)
 		return hosts_idle_seat(pool);
 	/* dirty seats only exist until pool_next has run */

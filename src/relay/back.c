@@ -17,7 +17,7 @@
 #include "relay/pin_question.h"
 #include "relay/schema.h"
 #include "relay/segment.h"
-#include "relay/slow.h"
+#include "relay/slow_log.h"
 #include "relay/sql_statements.h"
 #include "relay/statements.h"
 #include "relay/walk.h"
@@ -127,8 +127,8 @@ static void back_end_query(struct server *server, struct client *client, uint64_
 	struct pool *pool = server->seat.pool;
 	bool is_single = server->status == 'I' && ask->query_us == client->xact_us;
 
-	if (client->slow)
-		slow_answered(client, server, now);
+	if (client->slow_log)
+		slow_log_answered(client, server, now);
 	if (ask->query_us) {
 		pool->stats.query_time_us += now - ask->query_us;
 		if (is_single)
@@ -454,8 +454,8 @@ static void back_ended(struct conn *conn, const struct err *err)
 static void count_sent(struct client *client, struct server *server, uint64_t size)
 {
 	server->seat.pool->stats.bytes_sent += size;
-	if (client->slow)
-		client->slow->sent += size;
+	if (client->slow_log)
+		client->slow_log->sent += size;
 }
 
 /* The client is ready.  If it may have reset parameters it hears of that when they are
@@ -641,7 +641,7 @@ static void back_closed(struct conn *conn, const char *reason)
 	struct client *client = server_client(server);
 	if (client) {
 		segment_deliver(server);
-		slow_end(client, server, "server_closed");
+		slow_log_end(client, server, "server_closed");
 		if (!client->conn.is_doomed)
 			conn_linger(&client->conn);
 		client_fatal(client, error_of_reason(reason), reason);

@@ -11,10 +11,10 @@
 #include "relay/params.h"
 #include "relay/schema.h"
 #include "relay/segment.h"
-#include "relay/slow.h"
+#include "relay/slow_log.h"
+#include "relay/sql_facts.h"
 #include "relay/sql_statements.h"
 #include "relay/statements.h"
-#include "relay/texts.h"
 #include "relay/unnamed.h"
 #include "relay/walk.h"
 #include "wire/message.h"
@@ -39,8 +39,8 @@ void forward_bytes(struct client *client, struct server *server, struct block *b
 static void count_received(struct client *client, struct server *server, uint64_t size)
 {
 	server->seat.pool->stats.bytes_received += size;
-	if (client->slow)
-		client->slow->received += size;
+	if (client->slow_log)
+		client->slow_log->received += size;
 }
 
 static enum step no_memory(struct client *client, struct server *server)
@@ -310,12 +310,12 @@ static enum step forward(struct client *client, struct server *server,
 	if (m->type == 'F')
 		leaks_check_call(server, m);
 	if ((m->type == 'Q' || m->type == 'P') &&
-	    !texts_have_enough(server, m, is_tracked))
+	    !sql_facts_have_enough(server, m, is_tracked))
 		return STEP_MORE;
 	if (begin_send(client, server, m) < 0)
 		return no_memory(client, server);
 	if (m->type == 'Q' || m->type == 'P') {
-		*facts = texts_look(server, m, is_tracked);
+		*facts = sql_facts_look(server, m, is_tracked);
 		step = pass_text(client, server, m, facts, is_tracked);
 		prepared_unref(facts->shared);
 	} else {
@@ -374,24 +374,24 @@ static bool is_unnamed(const struct message *m)
 }
 
 /* How a message is forwarded that is sent as it is and only entered in the ledger. */
-enum way {
-	WAY_NONE,    /* not in this way: it may concern more than the ledger */
-	WAY_PLAIN,   /* it names no statement, or statements are not tracked */
-	WAY_NOTED,   /* the same, after messages that are kept for a repetition
+enum route {
+	ROUTE_NONE,    /* none of these: it may concern more than the ledger */
+	ROUTE_PLAIN,   /* it names no statement, or statements are not tracked */
+	ROUTE_NOTED,   /* the same, after messages that are kept for a repetition
 			(segment.h) */
-	WAY_UNNAMED, /* a Bind or Describe of the tracked unnamed statement */
-	WAY_AGAIN,   /* a Parse of the unnamed statement that equals the last one */
-	WAY_QUERY,   /* a Query in which nothing has to be noted */
+	ROUTE_UNNAMED, /* a Bind or Describe of the tracked unnamed statement */
+	ROUTE_AGAIN,   /* a Parse of the unnamed statement that equals the last one */
+	ROUTE_QUERY,   /* a Query in which nothing has to be noted */
 };
 
-static enum way way_of_unnamed(
+static enum route route_of_unnamed(
     const struct client *client, const struct server *server, const struct message *m)
 {
 	if (!is_unnamed(m) || !statements_are_tracked(client, server))
-		return WAY_NONE;
+		return ROUTE_NONE;
 	if (m->type == 'P')
-		return unnamed_is_again(client, server, m) ? WAY_AGAIN : WAY_NONE;
-	return unnamed_is_quiet(client, server) ? WAY_UNNAMED : WAY_NONE;
+		return unnamed_is_again(client, server, m) ? ROUTE_AGAIN : ROUTE_NONE;
+	return unnamed_is_quiet(client, server) ? ROUTE_UNNAMED : ROUTE_NONE;
 }
 
 /* Is it a Query in which nothing has to be noted, and which will certainly run because
@@ -402,7 +402,7 @@ static bool is_plain_query(const struct server *server, const struct message *m)
 
 	return !pipeline_count(&server->pipeline) &&
 	       pipeline_is_calm(&server->pipeline) && !link->sql && !link->journal &&
-	       !link->is_trying_again && texts_is_plain(server, m);
+	       !link->is_trying_again && sql_facts_is_plain(server, m);
 }
 
 /* Such a Query ends the unnamed statement, and a segment can begin after it. */
@@ -413,56 +413,56 @@ static void note_plain_query(struct client *client, struct server *server)
 		unnamed_forget(client);
 }
 
-/* Finds the way of a message.  Most messages concern only the ledger. */
-static enum way way_of(
+/* Finds the route of a message.  Most messages concern only the ledger. */
+static enum route route_of(
     const struct client *client, const struct server *server, const struct message *m)
 {
-	enum way way;
+	enum route route;
 
 	if (client->block.state || server->link.has_forgetting_portal ||
 	    !list_is_empty(&server->link.portals) ||
 	    server->link.params.put_back.is_there ||
 	    effects_is_reset(&server->link.params.reset))
-		return WAY_NONE;
+		return ROUTE_NONE;
 	if (m->type == 'E' || m->type == 'S')
-		return server->link.segment ? WAY_NOTED : WAY_PLAIN;
+		return server->link.segment ? ROUTE_NOTED : ROUTE_PLAIN;
 	if (server->link.segment)
-		return WAY_NONE;
+		return ROUTE_NONE;
 	switch (m->type) {
 	case 'Q':
-		return is_plain_query(server, m) ? WAY_QUERY : WAY_NONE;
+		return is_plain_query(server, m) ? ROUTE_QUERY : ROUTE_NONE;
 	case 'P':
-		return way_of_unnamed(client, server, m);
+		return route_of_unnamed(client, server, m);
 	case 'D':
 		if (is_of_portal(server, m))
-			return WAY_PLAIN;
+			return ROUTE_PLAIN;
 		/* fall through */
 	case 'B':
-		way = way_of_unnamed(client, server, m);
-		return !way && is_untracked(client, server) && may_use(server, m)
-			   ? WAY_PLAIN
-			   : way;
+		route = route_of_unnamed(client, server, m);
+		return !route && is_untracked(client, server) && may_use(server, m)
+			   ? ROUTE_PLAIN
+			   : route;
 	case 'C':
-		return is_untracked(client, server) ? WAY_PLAIN : WAY_NONE;
+		return is_untracked(client, server) ? ROUTE_PLAIN : ROUTE_NONE;
 	default:
-		return WAY_NONE;
+		return ROUTE_NONE;
 	}
 }
 
-static int owe_plain(
-    struct client *client, struct server *server, const struct message *m, enum way way)
+static int owe_plain(struct client *client, struct server *server,
+    const struct message *m, enum route route)
 {
-	if (way == WAY_AGAIN)
+	if (route == ROUTE_AGAIN)
 		return unnamed_parse_again(client, server);
-	if (way == WAY_UNNAMED)
+	if (route == ROUTE_UNNAMED)
 		server->link.is_segment_spoilt = true;
 	else if (m->type == 'S')
 		server->link.is_segment_spoilt = server->link.sent_unnamed = false;
-	else if (way == WAY_QUERY)
+	else if (route == ROUTE_QUERY)
 		note_plain_query(client, server);
 	if (pipeline_owe(&server->pipeline, m->type, OWED_CLIENT, 0) < 0)
 		return -1;
-	if (way == WAY_NOTED)
+	if (route == ROUTE_NOTED)
 		segment_note(server, m);
 	return 0;
 }
@@ -482,13 +482,13 @@ static void sent_to_server(struct client *client, struct server *server, uint64_
 }
 
 /* Forwards a plain message. */
-static enum step pass_plain(
-    struct client *client, struct server *server, const struct message *m, enum way way)
+static enum step pass_plain(struct client *client, struct server *server,
+    const struct message *m, enum route route)
 {
-	if (owe_plain(client, server, m, way) < 0)
+	if (owe_plain(client, server, m, route) < 0)
 		return no_memory(client, server);
-	if (client->slow)
-		slow_look(client, server, m);
+	if (client->slow_log)
+		slow_log_look(client, server, m);
 	forward_bytes(client, server, m->block, m->bytes, m->have);
 	sent_to_server(client, server, m->size);
 	return STEP_NEXT;
@@ -528,7 +528,7 @@ enum step forward_message(
 {
 	struct text_facts facts;
 	enum step step;
-	enum way way;
+	enum route route;
 
 	server->link.is_fresh = false;
 	server->link.is_flushed = m->type == 'H';
@@ -538,15 +538,15 @@ enum step forward_message(
 		return pass_copy_data(client, server, m);
 	if (segment_wants_whole(server, m))
 		return STEP_MORE;
-	way = way_of(client, server, m);
-	if (way)
-		return pass_plain(client, server, m, way);
+	route = route_of(client, server, m);
+	if (route)
+		return pass_plain(client, server, m, route);
 	if (m->type == 'E' && !message_is_whole(m) &&
 	    (server->link.has_forgetting_portal ||
 		server->link.params.put_back.is_there))
 		return STEP_MORE;
-	if (client->slow)
-		slow_look(client, server, m);
+	if (client->slow_log)
+		slow_log_look(client, server, m);
 	step = forward(client, server, m, &facts);
 	/* a server that reads COPY data waits for the client */
 	if (step == STEP_NEXT && must_hold_back(client, server, m, &facts) &&

@@ -39,7 +39,7 @@ void link_restore(struct client *client, struct server *server, const struct lin
 	if (!server->link.since_us)
 		server->link.since_us = conn_now(&server->conn);
 	list_init(&server->link.portals);
-	list_init(&server->link.aliases);
+	list_init(&server->link.name_maps);
 	server_find_schema(server);
 	statements_link(server);
 	clocks_arm_link(server, client);
@@ -95,5 +95,5 @@ void link_end(struct client *client, struct server *server)
 	client->unnamed_server = is_kept ? server->conn.id : 0;
 	*link = (struct link){0};
 	list_init(&link->portals);
-	list_init(&link->aliases);
+	list_init(&link->name_maps);
 }

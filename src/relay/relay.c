@@ -18,7 +18,7 @@
 #include "relay/opening.h"
 #include "relay/params.h"
 #include "relay/relay_handoff.h"
-#include "relay/slow.h"
+#include "relay/slow_log.h"
 #include "relay/sql_statements.h"
 #include "relay/statements.h"
 #include "relay/unnamed.h"
@@ -94,7 +94,7 @@ static enum step front_drop(struct client *client)
 static void front_end_unrun(struct client *client)
 {
 	begin_put_ready(client);
-	slow_end(client, NULL, "no_server");
+	slow_log_end(client, NULL, "no_server");
 	client->request.ask.query_us = 0;
 	client->xact_us = 0;
 	clocks_arm_rest(client);
@@ -191,10 +191,10 @@ static void front_begin(struct client *client, struct server *server)
 	if (!client->xact_us) {
 		client->xact_us = ask->last_us;
 		ask->pool->stats.xact_count++;
-		slow_begin(client);
+		slow_log_begin(client);
 	}
-	if (begins && client->slow)
-		slow_begin_query(client);
+	if (begins && client->slow_log)
+		slow_log_begin_query(client);
 	if (begins && server)
 		clocks_arm_link(server, client);
 }
@@ -358,7 +358,7 @@ static void front_ended(struct conn *conn, const struct err *err)
 static void front_leave_server(struct client *client, struct server *server)
 {
 	server->is_cut = client_is_sending_message(client);
-	slow_end(client, server, "client_closed");
+	slow_log_end(client, server, "client_closed");
 	link_end(client, server);
 	if (!server->conn.is_doomed && server->is_ready &&
 	    pipeline_is_settled(&server->pipeline) &&
@@ -392,8 +392,8 @@ static void front_closed(struct conn *conn, const char *reason)
 	if (server)
 		front_leave_server(client, server);
 	else
-		slow_end(client, NULL, "no_server");
-	slow_forget(client);
+		slow_log_end(client, NULL, "no_server");
+	slow_log_forget(client);
 	unnamed_forget(client);
 	client_leave(client);
 }

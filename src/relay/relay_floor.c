@@ -3,10 +3,10 @@
  */
 #include "relay/relay_floor.h"
 
-#include "relay/alias.h"
 #include "relay/common_texts.h"
 #include "relay/leaks.h"
 #include "relay/long_text.h"
+#include "relay/name_map.h"
 #include "relay/opening.h"
 #include "relay/segment.h"
 #include "relay/unnamed.h"
@@ -35,7 +35,7 @@ void relay_floor_init(struct site *site)
 	site->text_counts_slab = common_texts_slab(&site->mem);
 	site->unnamed_slab = unnamed_slab(&site->mem);
 	site->segment_slab = segment_slab(&site->mem);
-	site->alias_slab = alias_slab(&site->mem);
+	site->name_map_slab = name_map_slab(&site->mem);
 }
 
 void relay_floor_done(struct site *site)
@@ -49,5 +49,5 @@ void relay_floor_done(struct site *site)
 	slab_free(&site->text_counts_slab);
 	slab_free(&site->unnamed_slab);
 	slab_free(&site->segment_slab);
-	slab_free(&site->alias_slab);
+	slab_free(&site->name_map_slab);
 }

@@ -9,7 +9,7 @@
 #include "relay/clocks.h"
 #include "relay/link.h"
 #include "relay/segment.h"
-#include "relay/slow.h"
+#include "relay/slow_log.h"
 #include "relay/unnamed.h"
 
 static bool is_ledger_certain(const struct pipeline *p)
@@ -21,7 +21,7 @@ static bool is_ledger_certain(const struct pipeline *p)
 static bool is_link_describable(const struct link *link)
 {
 	return !link->sql && !link->journal && !link->parsing &&
-	       list_is_empty(&link->portals) && list_is_empty(&link->aliases) &&
+	       list_is_empty(&link->portals) && list_is_empty(&link->name_maps) &&
 	       !link->params.is_applying && !link->is_trying_again && !link->begin_type;
 }
 
@@ -39,7 +39,7 @@ void relay_handoff_describe(const struct client *client, struct parcel_client *o
     struct parcel_server *server)
 {
 	unnamed_describe(client, out);
-	slow_describe(client, out);
+	slow_log_describe(client, out);
 	if (server)
 		segment_describe(client_server(client), server);
 }
@@ -54,7 +54,7 @@ void relay_handoff_let_go(struct client *client)
 	if (server)
 		link_end(client, server);
 	unnamed_forget(client);
-	slow_forget(client);
+	slow_log_forget(client);
 }
 
 int relay_handoff_take(struct client *client, struct server *server,
@@ -62,7 +62,7 @@ int relay_handoff_take(struct client *client, struct server *server,
 {
 	if (unnamed_restore(client, from) < 0)
 		return -1;
-	slow_restore(client, from);
+	slow_log_restore(client, from);
 	if (!server) {
 		clocks_arm_rest(client);
 		return 0;

@@ -7,7 +7,7 @@
  */
 #include "relay/shared_unnamed.h"
 
-#include "relay/alias.h"
+#include "relay/name_map.h"
 #include "relay/segment.h"
 #include "relay/server_prepared.h"
 #include "relay/sql_commands.h"
@@ -36,7 +36,7 @@ int shared_unnamed_parse(struct client *client, struct server *server,
 	tag = server_next_tag(server);
 	if (unnamed_share(client, server, text, tag) < 0 ||
 	    server_prepared_add(server, text, tag) < 0 ||
-	    alias_send(server, m, text->name, tag, &rest) < 0)
+	    name_map_send(server, m, text->name, tag, &rest) < 0)
 		return -1;
 	stats->server_parse_count++;
 	stream_put(&server->conn.stream, m->block, m->bytes + rest, m->have - rest);
@@ -67,7 +67,7 @@ int shared_unnamed_use(
 		failed = sql_portal_note(server, m, NULL);
 	segment_begin(server, m);
 	if (!failed)
-		failed = alias_send_back(server, m, ours->name, "", rest);
+		failed = name_map_send_back(server, m, ours->name, "", rest);
 	prepared_unref(ours);
 	return failed;
 }

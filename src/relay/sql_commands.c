@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "relay/alias.h"
+#include "relay/name_map.h"
 #include "wire/codec.h"
 
 /* The statement that a DEALLOCATE closes in place of the client's, which other clients
@@ -115,7 +115,7 @@ struct prepared_text *sql_command_text(const struct sql_command *c,
 int sql_command_send(struct server *server, const struct sql_command *c,
     const struct buf *parse, uint32_t tag)
 {
-	struct alias *a = alias_new(server, tag, c->ours, c->sql.name);
+	struct name_map *a = name_map_new(server, tag, c->ours, c->sql.name);
 
 	if (!a || parse->failed)
 		return -1;

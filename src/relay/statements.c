@@ -7,16 +7,16 @@
 
 #include <string.h>
 
-#include "relay/alias.h"
 #include "relay/leaks.h"
 #include "relay/long_text.h"
+#include "relay/name_map.h"
 #include "relay/params.h"
 #include "relay/schema.h"
 #include "relay/segment.h"
 #include "relay/server_prepared.h"
 #include "relay/shared_unnamed.h"
 #include "relay/sql_commands.h"
-#include "relay/texts.h"
+#include "relay/sql_facts.h"
 #include "relay/unnamed.h"
 #include "wire/codec.h"
 #include "wire/prepared.h"
@@ -79,7 +79,7 @@ static void fail_tag(struct server *server, uint32_t tag)
 {
 	if (!(tag & SERVER_TAG_UNNAMED))
 		prepared_journal_fail(&server->link.journal, tag);
-	alias_end(server, tag);
+	name_map_end(server, tag);
 }
 
 /* An entry of the ledger gets no answer, because an earlier message failed. */
@@ -103,7 +103,7 @@ void statements_link(struct server *server)
 void statements_unlink(struct server *server)
 {
 	prepared_journal_clear(&server->link.journal);
-	alias_clear_all(server);
+	name_map_clear_all(server);
 	long_text_forget(server);
 	sql_portals_clear(server);
 	segment_drop(server);
@@ -169,9 +169,9 @@ static int parse_again(struct client *client, struct server *server,
 	if (!failed)
 		failed = server_prepared_ensure(server, ours.text, 0);
 	if (!failed)
-		failed = alias_send_back(server, m, ours.text->name, name, rest);
+		failed = name_map_send_back(server, m, ours.text->name, name, rest);
 	if (!failed)
-		alias_find(server, server->last_tag)->parsed = prepared_ref(text);
+		name_map_find(server, server->last_tag)->parsed = prepared_ref(text);
 	server_text_done(&ours);
 	return failed;
 }
@@ -199,7 +199,7 @@ static int put_name(struct client *client, struct server *server, const char *na
 static int parsed_again(
     struct client *client, struct server *server, const struct message *m, uint32_t tag)
 {
-	const struct alias *a = alias_find(server, tag);
+	const struct name_map *a = name_map_find(server, tag);
 
 	if (m->type != '1' || !a || !a->parsed)
 		return 0;
@@ -245,7 +245,7 @@ static int send_parse(struct server *server, const struct message *m,
 
 	server->seat.pool->stats.server_parse_count++;
 	if (ours->command.sql.span.kind == COMMAND_NONE) {
-		if (alias_send(server, m, ours->text->name, tag, &rest) < 0)
+		if (name_map_send(server, m, ours->text->name, tag, &rest) < 0)
 			return -1;
 		stream_put(
 		    &server->conn.stream, m->block, m->bytes + rest, m->have - rest);
@@ -354,7 +354,7 @@ static enum statement_fate rewrite_bind(struct client *client, struct server *se
 	if (m->type == 'B' && !server->link.is_trying_again)
 		server->seat.pool->stats.bind_count++;
 	if (!text) {
-		failed = alias_send_back(server, m, PREPARED_NONE, name, rest);
+		failed = name_map_send_back(server, m, PREPARED_NONE, name, rest);
 		return failed ? no_memory(client, server) : STATEMENT_RENAMED;
 	}
 	failed = server_text_init(&ours, client, server, text);
@@ -373,7 +373,7 @@ static enum statement_fate rewrite_bind(struct client *client, struct server *se
 		failed = sql_portal_note(server, m, &ours.command);
 	segment_begin(server, m);
 	if (!failed)
-		failed = alias_send_back(server, m, ours.text->name, name, rest);
+		failed = name_map_send_back(server, m, ours.text->name, name, rest);
 	if (m->type == 'B' && text->effects.hides_forgetting)
 		doubt_statements(client, server);
 	server_text_done(&ours);
@@ -446,7 +446,7 @@ static enum statement_fate rewrite_execute(
 {
 	const char *name = (const char *)m->bytes + 5;
 	struct sql_portal *p;
-	struct alias *a;
+	struct name_map *a;
 	uint32_t tag;
 
 	if (!message_is_whole(m))
@@ -459,7 +459,7 @@ static enum statement_fate rewrite_execute(
 	if (sql_before_run(client, server, p->kind, p->theirs, p->text) < 0)
 		return no_memory(client, server);
 	tag = server_next_tag(server);
-	a = alias_new(server, tag, p->ours, p->theirs);
+	a = name_map_new(server, tag, p->ours, p->theirs);
 	if (!a)
 		return no_memory(client, server);
 	a->kind = p->kind;
@@ -554,13 +554,13 @@ enum { ERROR_MAX = 256 * 1024 };
 bool statements_want_whole(const struct server *server, const struct message *m)
 {
 	return m->type == 'E' && m->size <= ERROR_MAX &&
-	       (server->statements || !list_is_empty(&server->link.aliases));
+	       (server->statements || !list_is_empty(&server->link.name_maps));
 }
 
 static bool is_error_sent(
     struct client *client, struct server *server, const struct message *m, uint32_t tag)
 {
-	const struct alias *a = alias_find(server, tag);
+	const struct name_map *a = name_map_find(server, tag);
 	struct buf moved, buf;
 
 	if (!a || !message_is_whole(m))
@@ -593,7 +593,7 @@ static void note_completion(
 	    [COMMAND_DEALLOCATE] = "DEALLOCATE",
 	    [COMMAND_DEALLOCATE_ALL] = NULL,
 	};
-	const struct alias *a = alias_find(server, tag);
+	const struct name_map *a = name_map_find(server, tag);
 	const char *wanted = a ? tags[a->kind] : NULL;
 
 	if (!wanted || !server_has_tag(m, wanted))
@@ -623,7 +623,7 @@ bool statements_answered(struct client *client, struct server *server,
 		note_completion(client, server, m, done->tag);
 		if (!(done->tag & SERVER_TAG_UNNAMED))
 			prepared_journal_commit(&server->link.journal, done->tag);
-		alias_end(server, done->tag);
+		name_map_end(server, done->tag);
 	}
 	if (undo_failed(client, server) < 0)
 		no_memory(client, server);

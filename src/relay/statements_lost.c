@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "relay/alias.h"
+#include "relay/name_map.h"
 #include "relay/segment.h"
 #include "relay/statements.h"
 #include "wire/codec.h"
@@ -36,10 +36,10 @@ static bool is_loss(const struct message *m, const struct segment *s)
 static struct prepared_text *used_text(
     const struct server *server, const struct pipeline_entry *entry)
 {
-	const struct alias *r = NULL;
+	const struct name_map *r = NULL;
 
 	if (entry->type == 'B' || entry->type == 'D')
-		r = alias_find(server, entry->tag);
+		r = name_map_find(server, entry->tag);
 	return r ? prepared_set_find(server->statements, r->ours) : NULL;
 }
 

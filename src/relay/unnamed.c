@@ -12,7 +12,7 @@
 #include "relay/schema.h"
 #include "relay/server_prepared.h"
 #include "relay/sql_commands.h"
-#include "relay/texts.h"
+#include "relay/sql_facts.h"
 #include "wire/codec.h"
 #include "wire/prepared.h"
 
@@ -30,7 +30,7 @@ struct unnamed_text {
 	 * the client has parsed it; NULL: none does, and `parse` has the message */
 	struct prepared_text *shared;
 	uint32_t generation;
-	uint8_t asked;              /* what it was examined for: see texts_asked */
+	uint8_t asked;              /* what it was examined for: see sql_facts_asked */
 	bool is_quiet;              /* it has no effects to be noted */
 	bool is_command;            /* see sql_commands.h */
 	struct sql_effects effects; /* of the text */
@@ -349,7 +349,7 @@ static struct unnamed_text *quiet_text(const struct client *client)
 /* Need the text not be examined when it comes again? */
 static bool is_examined(const struct unnamed_text *t, const struct server *server)
 {
-	return !(t->asked & TEXTS_ASKED_COUNTED) && t->asked == texts_asked(server);
+	return !(t->asked & TEXTS_ASKED_COUNTED) && t->asked == sql_facts_asked(server);
 }
 
 const uint8_t *unnamed_repeatable(

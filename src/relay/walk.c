@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "relay/alias.h"
+#include "relay/name_map.h"
 #include "relay/segment.h"
 #include "relay/statements.h"
 #include "relay/unnamed.h"
@@ -30,7 +30,7 @@ static bool may_walk_requests(const struct client *client, const struct server *
 {
 	const struct link *link = &server->link;
 
-	return !client->slow && !client->block.state && !link->begin_type &&
+	return !client->slow_log && !client->block.state && !link->begin_type &&
 	       !link->segment && !link->has_forgetting_portal &&
 	       list_is_empty(&link->portals) && !link->params.put_back.is_there &&
 	       !effects_is_reset(&link->params.reset) &&
@@ -69,8 +69,7 @@ static bool enter_parse(struct requests *r, const uint8_t *p, size_t size)
 }
 
 /* A Bind or Describe that names no statement ends what could be sent again. */
-static bool enter_use(
-    struct requests *r, uint8_t type, bool is_unnamed, bool is_named)
+static bool enter_use(struct requests *r, uint8_t type, bool is_unnamed, bool is_named)
 {
 	struct link *link = &r->server->link;
 
@@ -215,12 +214,12 @@ static struct answers answers_of(struct server *server, struct client *client)
  * statement, or a Bind in which only a name was changed. */
 static bool is_tag_ended(struct answers *a, uint8_t type, uint32_t tag)
 {
-	const struct alias *alias = alias_find(a->server, tag);
+	const struct name_map *name_map = name_map_find(a->server, tag);
 
-	if (type == '1' && !alias)
+	if (type == '1' && !name_map)
 		unnamed_parsed(a->client, a->server, tag);
-	else if (type == '2' && alias && alias->kind == COMMAND_NONE)
-		alias_end(a->server, tag);
+	else if (type == '2' && name_map && name_map->kind == COMMAND_NONE)
+		name_map_end(a->server, tag);
 	else
 		return false;
 	return true;

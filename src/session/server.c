@@ -50,7 +50,7 @@ struct server *server_new(struct site *site, const struct conn_ops *ops)
 	vars_init(&server->own, site->vars);
 	pipeline_init(&server->pipeline);
 	list_init(&server->cancels);
-	list_init(&server->link.aliases);
+	list_init(&server->link.name_maps);
 	list_init(&server->link.portals);
 	site->server_count++;
 	return server;

@@ -6,15 +6,15 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (93480, 76000),
-    "files of src/daemon": (27, 26),
-    "static functions of three lines or less with one caller": (97, 60),
-    "static functions with one caller": (1092, 1000),
-    "predicates that act": (27, 0),
-    "members of struct pool": (59, 40),
-    "members of struct link": (26, 25),
+    "lines of src and include": (91366, 76000),
+    "files of src/daemon": (26, 26),
+    "static functions of three lines or less with one caller": (93, 60),
+    "static functions with one caller": (1060, 1000),
+    "predicates that act": (6, 0),
+    "members of struct pool": (35, 40),
+    "members of struct link": (25, 25),
     "members of struct client": (31, 32),
-    "words that are going": (34, 0),
+    "words that are going": (28, 0),
 }
 
 STRUCTS = {"pool": "include/pool/pool.h", "link": "include/session/server.h",

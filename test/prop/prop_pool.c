@@ -93,8 +93,8 @@ struct server {
 	bool is_lent, is_closing, is_used;
 };
 
-/* pool->desk points to it. */
-struct desk {
+/* pool->runner points to it. */
+struct runner {
 	uint64_t wake_us;
 	bool is_killed, looks_soon;
 };
@@ -143,13 +143,13 @@ static struct client *client_of(struct ask *ask)
 
 /* ---- the events of the catalog ---- */
 
-static struct desk *desk_of(struct pool *pool)
+static struct runner *runner_of(struct pool *pool)
 {
-	if (!pool->desk) {
-		pool->desk = calloc(1, sizeof(struct desk));
-		pool->desk->wake_us = UINT64_MAX;
+	if (!pool->runner) {
+		pool->runner = calloc(1, sizeof(struct runner));
+		pool->runner->wake_us = UINT64_MAX;
 	}
-	return pool->desk;
+	return pool->runner;
 }
 
 static void on_kick(void *ctx, struct pool *pool)
@@ -157,7 +157,7 @@ static void on_kick(void *ctx, struct pool *pool)
 	struct world *w = ctx;
 
 	CHECK(w->kick_count < KICKS);
-	desk_of(pool);
+	runner_of(pool);
 	pool->is_kicked = true;
 	w->kicked[(w->kick_head + w->kick_count++) % KICKS] = pool;
 }
@@ -165,7 +165,7 @@ static void on_kick(void *ctx, struct pool *pool)
 static void on_kill(void *ctx, struct pool *pool, const char *reason)
 {
 	(void)ctx, (void)reason;
-	desk_of(pool)->is_killed = true;
+	runner_of(pool)->is_killed = true;
 }
 
 static void on_freed(void *ctx, struct pool *pool)
@@ -177,8 +177,8 @@ static void on_freed(void *ctx, struct pool *pool)
 		if (*at == pool)
 			*at = NULL;
 	}
-	free(pool->desk);
-	pool->desk = NULL;
+	free(pool->runner);
+	pool->runner = NULL;
 }
 
 /* The monitor looks when it likes: see monitor_tells. */
@@ -254,7 +254,7 @@ static bool may_open_beside(const struct pool *pool)
 	const struct seat *seat;
 
 	list_for (seat, logins, node)
-		if (seat->share->host == pool->balance.claimed)
+		if (seat->pool_host->host == pool->balance.claimed)
 			return false;
 	return logins->count < pool->waiting.count;
 }
@@ -266,7 +266,8 @@ static void check_dial(
 	int db_limit = scope_max_db_connections(scope_of_pool(pool));
 	int user_limit = scope_max_user_connections(scope_of_user(pool->user));
 	size_t room = (size_t)size + (v->is_reserve ? (size_t)reserve : 0);
-	bool has_other = pool->failure.kind == FAILURE_HOSTS && hosts_has_candidate(pool, w->now);
+	bool has_other =
+	    pool->failure.kind == FAILURE_HOSTS && hosts_has_candidate(pool, w->now);
 
 	CHECK(!pool_is_paused(pool) && !pool->is_killed);
 	CHECK(pool->seats[SEAT_LOGIN].count == slow_beside(w, pool) ||
@@ -341,11 +342,11 @@ static bool is_others_turn(const struct world *w, const struct pool *pool)
 	const struct pool *other;
 
 	list_for (other, &w->c->pool_list, node) {
-		bool shares =
+		bool pool_hosts =
 		    other->database == pool->database || other->user == pool->user;
 		if (other == pool)
 			continue;
-		if (shares && first_wait(other) < own_us)
+		if (pool_hosts && first_wait(other) < own_us)
 			return true;
 		if (process_limit(w) && place_in_process(other) < place_us)
 			return true;
@@ -461,7 +462,7 @@ static bool has_elder(
  * limits as well; and those behind it look from time to time whether it is used. */
 static bool leaves_room(const struct world *w, const struct pool *pool)
 {
-	if (list_is_empty(&pool->waiting) || !pool->desk->looks_soon)
+	if (list_is_empty(&pool->waiting) || !pool->runner->looks_soon)
 		return false;
 	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++)
 		if (has_elder(w, pool, kind) &&
@@ -495,7 +496,7 @@ static bool is_refill(
 	/* no client waits, or only for a server that is being tested */
 	return (v->kind == VERDICT_DIAL || is_taking) &&
 	       pool->waiting.count <= pool->seats[SEAT_TESTED].count &&
-	       pool->desk->wake_us != UINT64_MAX;
+	       pool->runner->wake_us != UINT64_MAX;
 }
 
 static void serve(struct world *w, struct pool *pool)
@@ -509,8 +510,8 @@ static void serve(struct world *w, struct pool *pool)
 		/* Carrying out may free the pool when it was killed. */
 		bool is_killed = pool->is_killed;
 		if (v.kind == VERDICT_NONE) {
-			desk_of(pool)->wake_us = v.wake_us;
-			pool->desk->looks_soon = looks_soon(w, pool, v.wake_us);
+			runner_of(pool)->wake_us = v.wake_us;
+			pool->runner->looks_soon = looks_soon(w, pool, v.wake_us);
 			CHECK(v.wake_us > w->now);
 			/* Whether another login may begin beside one depends on whose
 			 * turn a host is, which changes with other pools. */
@@ -626,7 +627,7 @@ static void check_counts_of_database(struct world *w, const struct database *db)
 
 static void check_hosts_of_database(struct world *w, const struct database *db)
 {
-	const struct share *share;
+	const struct pool_host *pool_host;
 	struct pool *pool;
 
 	for (size_t i = 0; i < db->hosts.count; i++) {
@@ -634,7 +635,7 @@ static void check_hosts_of_database(struct world *w, const struct database *db)
 		size_t count[SEAT_STATE_COUNT] = {0}, slow = 0;
 		for (int n = 0; n < SEATS; n++) {
 			const struct seat *seat = &w->servers[n].seat;
-			if (!seat->share || seat->share->host != host)
+			if (!seat->pool_host || seat->pool_host->host != host)
 				continue;
 			count[0]++;
 			count[seat->state]++;
@@ -649,9 +650,9 @@ static void check_hosts_of_database(struct world *w, const struct database *db)
 	}
 	list_for (pool, &db->pools, db_node) {
 		size_t idle = 0, seats = 0;
-		list_for (share, &pool->balance.shares, node) {
-			idle += share->idle.count;
-			seats += share->seat_count;
+		list_for (pool_host, &pool->balance.pool_hosts, node) {
+			idle += pool_host->idle.count;
+			seats += pool_host->seat_count;
 		}
 		CHECK(idle == pool->seats[SEAT_IDLE].count);
 		CHECK(seats <= pool_server_count(pool));
@@ -725,7 +726,7 @@ static bool has_reason_to_wait(struct world *w, const struct pool *pool)
 	int size = pool_size(pool);
 	int db_limit = scope_max_db_connections(scope_of_database(db));
 	int user_limit = scope_max_user_connections(scope_of_user(pool->user));
-	uint64_t wake_us = pool->desk->wake_us;
+	uint64_t wake_us = pool->runner->wake_us;
 
 	/* The pool waits in the queue of a full limit and can evict no server. */
 	bool is_db_full = db_limit > 0 && db->server_count >= db_limit &&
@@ -830,7 +831,7 @@ static void check_all(struct world *w)
 	if (any(w, 4) == 0) {
 		w->is_quiet = true;
 		list_for (pool, &w->c->pool_list, node) {
-			if (desk_of(pool)->wake_us > w->now)
+			if (runner_of(pool)->wake_us > w->now)
 				serve(w, pool);
 		}
 		serve_kicked(w);
@@ -995,7 +996,7 @@ static void role_changes(struct world *w)
 	struct host_report report = {
 	    .role = any_role(w), .is_read_only = !any(w, 8), .is_kept_posted = true};
 
-	if (server->seat.share)
+	if (server->seat.pool_host)
 		hosts_learn(&server->seat, &report, w->now);
 }
 
@@ -1044,7 +1045,7 @@ static void server_logs_in(struct world *w)
 		.is_read_only = !any(w, 8),
 		.is_kept_posted = any(w, 2)},
 	    w->now);
-	if (!hosts_is_fit(pool, server->seat.share->host)) {
+	if (!hosts_is_fit(pool, server->seat.pool_host->host)) {
 		pool_dial_failed(&server->seat, DIAL_UNFIT, "unfit", "08P01", w->now);
 		server->is_closing = true;
 		return;
@@ -1100,7 +1101,7 @@ static void time_goes_by(struct world *w)
 
 	w->now += any(w, 8) ? any(w, SECOND) : any(w, 20 * SECOND);
 	list_for_safe (pool, after, &w->c->pool_list, node) {
-		if (desk_of(pool)->wake_us <= w->now)
+		if (runner_of(pool)->wake_us <= w->now)
 			serve(w, pool);
 	}
 	for (int i = 0; i < SEATS; i++) {
@@ -1227,7 +1228,7 @@ static bool bury_one(struct world *w)
 {
 	for (int i = 0; i < SEATS; i++) {
 		struct server *server = &w->servers[i];
-		if (server->is_used && desk_of(server->seat.pool)->is_killed) {
+		if (server->is_used && runner_of(server->seat.pool)->is_killed) {
 			close_server(w, server);
 			return true;
 		}
@@ -1235,7 +1236,7 @@ static bool bury_one(struct world *w)
 	for (int i = 0; i < ASKS; i++) {
 		struct client *client = &w->clients[i];
 		if (client->ask.pool && client->ask.state != ASK_LINKED &&
-		    desk_of(client->ask.pool)->is_killed) {
+		    runner_of(client->ask.pool)->is_killed) {
 			client_goes(client);
 			return true;
 		}
@@ -1354,7 +1355,7 @@ static void everybody_is_served(struct world *w)
 		w->now += SECOND / 20;
 		struct pool *pool, *after;
 		list_for_safe (pool, after, &w->c->pool_list, node) {
-			if (desk_of(pool)->wake_us <= w->now)
+			if (runner_of(pool)->wake_us <= w->now)
 				serve(w, pool);
 		}
 	}

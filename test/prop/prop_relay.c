@@ -31,7 +31,7 @@ struct backend {
 	bool is_copying, copy_fails, is_skipping, is_open; /* open: owes a Z message */
 	bool has_failed;                                   /* this Parse is to fail */
 	bool is_slow; /* the query waits for chance or a cancel request */
-	char parsed[64], slow[64];
+	char parsed[64], slow_log[64];
 };
 
 static void answer(struct backend *b, uint8_t type, const void *body, size_t len)
@@ -113,7 +113,7 @@ static void serve_query(struct backend *b, const char *text)
 	}
 	if (strncmp(text, "slow", 4) == 0) {
 		b->is_slow = b->is_open = true;
-		snprintf(b->slow, sizeof(b->slow), "%s", tag_of(text));
+		snprintf(b->slow_log, sizeof(b->slow_log), "%s", tag_of(text));
 		return;
 	}
 	if (strncmp(text, "fail", 4) == 0) {
@@ -238,7 +238,7 @@ static void backend_end_slow(struct backend *b, bool is_canceled)
 		cancels_hit++;
 		answer_error(b);
 	} else {
-		answer_row(b, b->slow);
+		answer_row(b, b->slow_log);
 		answer(b, 'C', "DONE", 5);
 	}
 	answer_ready(b);

@@ -162,8 +162,8 @@ struct part {
 	unsigned renewed[DATABASES];
 };
 
-/* pool->desk points to it. */
-struct desk {
+/* pool->runner points to it. */
+struct runner {
 	uint64_t wake_us;
 };
 
@@ -238,13 +238,13 @@ static struct part *part_of(const struct pool *pool)
 	return pool->database->catalog->events_ctx;
 }
 
-static struct desk *desk_of(struct pool *pool)
+static struct runner *runner_of(struct pool *pool)
 {
-	if (!pool->desk) {
-		pool->desk = calloc(1, sizeof(struct desk));
-		pool->desk->wake_us = UINT64_MAX;
+	if (!pool->runner) {
+		pool->runner = calloc(1, sizeof(struct runner));
+		pool->runner->wake_us = UINT64_MAX;
 	}
-	return pool->desk;
+	return pool->runner;
 }
 
 static struct server *server_of(struct seat *seat)
@@ -371,8 +371,8 @@ static void on_freed(void *ctx, struct pool *pool)
 		if (part->kicked[i] != pool)
 			part->kicked[kept++] = part->kicked[i];
 	part->kick_count = kept;
-	free(pool->desk);
-	pool->desk = NULL;
+	free(pool->runner);
+	pool->runner = NULL;
 }
 
 static const struct catalog_events events = {
@@ -699,7 +699,7 @@ static void serve(struct part *part, struct pool *pool)
 {
 	struct verdict v;
 
-	desk_of(pool)->wake_us = UINT64_MAX;
+	runner_of(pool)->wake_us = UINT64_MAX;
 	for (unsigned steps = 0;; steps++) {
 		CHECK(steps < 2 * (CLIENTS + SERVERS));
 		v = pool_next(pool, w.now);
@@ -710,7 +710,7 @@ static void serve(struct part *part, struct pool *pool)
 			check_limits();
 	}
 	CHECK(v.wake_us > w.now || w.is_interrupted);
-	pool->desk->wake_us = v.wake_us;
+	pool->runner->wake_us = v.wake_us;
 }
 
 static void serve_kicked(struct part *part, size_t i)
@@ -733,7 +733,7 @@ static void serve_woken(struct part *part)
 	if (!may_enter(part))
 		return;
 	list_for_safe (pool, after, &part->c->pool_list, node)
-		if (desk_of(pool)->wake_us <= w.now)
+		if (runner_of(pool)->wake_us <= w.now)
 			serve(part, pool);
 	leave(part);
 }
@@ -1363,7 +1363,7 @@ static void check_patience(const struct ask *ask)
 		    pool->part.wanted, pool->part.seekers.count,
 		    pool->part.whole->servers, pool->part.whole->connected,
 		    pool_server_count(pool), pool->part.resting,
-		    (long)(pool->desk->wake_us - w.now),
+		    (long)(pool->runner->wake_us - w.now),
 		    pool->turn.yielded_us ? (long)(w.now - pool->turn.yielded_us) : 0,
 		    pool->failure.kind, pool->is_kicked, w.has_check);
 		for (unsigned i = 0; i < w.parts; i++) {

@@ -103,7 +103,8 @@ static size_t check_pool(const struct pool *pool)
 	}
 	/* one that looks whether a host is back does not count; sizes that are lowered
 	 * hold for new servers */
-	MUST(pool_size(pool) <= 0 || (int)servers <= size + (pool->balance.shares.count > 1) ||
+	MUST(pool_size(pool) <= 0 ||
+		 (int)servers <= size + (pool->balance.pool_hosts.count > 1) ||
 		 world.options.faults & (FAULT_RELOAD | FAULT_ADMIN),
 	    "pool %s/%s has %zu servers, and pool_size is %d", pool->database->name,
 	    pool->user->name, servers, pool_size(pool));

@@ -109,7 +109,7 @@ static void end_logins(struct cold *c, const uint64_t *login_us)
 		seat = &c->t.seats[i];
 		if (!seat->pool || seat->state != SEAT_LOGIN)
 			continue;
-		int host = seat->share->host->port - 1;
+		int host = seat->pool_host->host->port - 1;
 		if (c->t.w.now >= seat->born_us + login_us[host])
 			town_end_dial(&c->t, seat);
 	}
@@ -200,12 +200,13 @@ static void least_connections_looks_at_those_in_use(void **state)
 	assert_int_equal(town_host(&t, 2)->connections, 4);
 	/* the first host has no connections; its past assignments do not count */
 	for (size_t i = 0; i < 8; i++) {
-		if (asks[i].seat->share->host != town_host(&t, 0))
+		if (asks[i].seat->pool_host->host != town_host(&t, 0))
 			continue;
 		for (int n = 0; n < 10; n++) {
 			town_give(&t, &asks[i]);
 			town_ask(&t, t.pool, &asks[i]);
-			assert_ptr_equal(asks[i].seat->share->host, town_host(&t, 0));
+			assert_ptr_equal(
+			    asks[i].seat->pool_host->host, town_host(&t, 0));
 		}
 	}
 	for (size_t i = 0; i < 8; i++)
@@ -226,7 +227,7 @@ static void last_used_first_within_a_host(void **state)
 		seats[i] = asks[i].seat;
 	}
 	assert_string_equal(t.dialed, "abcabc");
-	assert_int_equal(seats[1]->share->host->port, 2);
+	assert_int_equal(seats[1]->pool_host->host->port, 2);
 	for (size_t i = 0; i < 6; i++)
 		town_give(&t, &asks[i]);
 	for (size_t i = 0; i < 6; i++) {
@@ -339,12 +340,12 @@ static void a_slow_login_is_not_waited_for(void **state)
 	t.w.now += SECOND / 5;
 	town_serve(&t, t.pool);
 	assert_non_null(a.seat);
-	assert_string_equal(a.seat->share->host->name, "b");
+	assert_string_equal(a.seat->pool_host->host->name, "b");
 	assert_int_equal(town_host(&t, 0)->slow_logins, 1);
 	/* no client waits for that host any more */
 	town_ask(&t, world_pool(&t.w, "d", "other"), &b);
 	assert_non_null(b.seat);
-	assert_string_equal(b.seat->share->host->name, "c");
+	assert_string_equal(b.seat->pool_host->host->name, "c");
 	town_end_dial(&t, slow);
 	assert_int_equal(town_host(&t, 0)->slow_logins, 0);
 	assert_true(hosts_may_serve(t.pool, town_host(&t, 0)));
@@ -363,7 +364,7 @@ static void a_slow_login_is_not_waited_for(void **state)
 	world_ask(&t.w, &a, VERDICT_WAIT);
 	world_next(&t.w, t.pool, VERDICT_DIAL);
 	slow = town_begin_dial(&t, t.pool);
-	assert_string_equal(slow->share->host->name, "a");
+	assert_string_equal(slow->pool_host->host->name, "a");
 	t.w.now += SECOND / 5;
 	town_serve(&t, t.pool);
 	assert_non_null(a.seat);
@@ -450,7 +451,7 @@ static void a_refused_login_leaves_the_host_up(void **state)
 	for (size_t i = 0; i < 3; i++) {
 		world_next(&t.w, t.pool, VERDICT_DIAL);
 		struct seat *seat = town_begin_dial(&t, t.pool);
-		assert_ptr_equal(seat->share->host, town_host(&t, i));
+		assert_ptr_equal(seat->pool_host->host, town_host(&t, i));
 		pool_dial_failed(seat, DIAL_LOGIN, "wrong password", "28P01", t.w.now);
 		town_close(&t, seat);
 		assert_false(town_host(&t, i)->is_down);
@@ -472,7 +473,7 @@ static void what_is_known_outlives_a_reload(void **state)
 	t.dead = "a";
 	town_ask(&t, t.pool, &a);
 	struct host *down = town_host(&t, 0), *lent = town_host(&t, 1);
-	assert_ptr_equal(a.seat->share->host, lent);
+	assert_ptr_equal(a.seat->pool_host->host, lent);
 	world_adopt(&t.w, "[databases]\nd=host=x,a port=7,1\n[pgbouncer]\n", NULL);
 	assert_ptr_equal(town_host(&t, 1), down);
 	assert_true(down->is_down);

@@ -27,7 +27,7 @@ static void expect_used(struct town *t, const char *names)
 		t->w.now += 100;
 		town_ask(t, t->pool, &asks[i]);
 		assert_non_null(asks[i].seat);
-		assert_non_null(strstr(names, asks[i].seat->share->host->name));
+		assert_non_null(strstr(names, asks[i].seat->pool_host->host->name));
 	}
 	for (size_t i = 0; i < 9; i++)
 		town_give(t, &asks[i]);
@@ -107,7 +107,7 @@ static void no_host_fits_means_waiting(void **state)
 	town_look(&t);
 	town_serve(&t, t.pool);
 	assert_non_null(a.seat);
-	assert_string_equal(a.seat->share->host->name, "b");
+	assert_string_equal(a.seat->pool_host->host->name, "b");
 	town_give(&t, &a);
 	town_give(&t, &b);
 	town_done(&t);
@@ -289,7 +289,7 @@ static void an_older_primary_takes_no_room(void **state)
 	town_close(&t, seat);
 	town_serve(&t, t.pool);
 	assert_non_null(b.seat);
-	assert_string_equal(b.seat->share->host->name, "b");
+	assert_string_equal(b.seat->pool_host->host->name, "b");
 	assert_false(hosts_is_lost(b.seat));
 	town_give(&t, &b);
 	town_done(&t);
@@ -366,7 +366,7 @@ static void a_standby_that_comes_back_is_preferred(void **state)
 	t.standbys = "bc";
 	t.dead = "bc";
 	town_ask(&t, t.pool, &a);
-	assert_string_equal(a.seat->share->host->name, "a");
+	assert_string_equal(a.seat->pool_host->host->name, "a");
 	t.dead = "c";
 	town_look(&t);
 	town_serve(&t, t.pool);

@@ -127,7 +127,7 @@ struct seat *town_begin_dial(struct town *t, struct pool *pool)
 	t->seats[i] = (struct seat){.state = SEAT_NONE};
 	pool_dialing(pool, &t->seats[i], t->w.now);
 	t->dials++;
-	const char *name = t->seats[i].share->host->name;
+	const char *name = t->seats[i].pool_host->host->name;
 	if (strlen(t->dialed) + 1 < sizeof(t->dialed))
 		strcat(t->dialed, name);
 	return &t->seats[i];
@@ -137,7 +137,7 @@ struct seat *town_begin_dial(struct town *t, struct pool *pool)
  * is not the wanted one. */
 static bool may_stay(struct town *t, struct seat *seat)
 {
-	const struct host *host = seat->share->host;
+	const struct host *host = seat->pool_host->host;
 	struct host_report report = report_of(t, host->name);
 
 	report.is_read_only |= strstr(t->read_only_for_users, host->name) != NULL;
@@ -150,7 +150,7 @@ void town_end_dial(struct town *t, struct seat *seat)
 {
 	struct pool *pool = seat->pool;
 
-	if (strstr(t->dead, seat->share->host->name)) {
+	if (strstr(t->dead, seat->pool_host->host->name)) {
 		pool_dial_failed(
 		    seat, DIAL_NETWORK, "connect failed", "08P01", t->w.now);
 		town_close(t, seat);

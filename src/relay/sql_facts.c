@@ -1,7 +1,7 @@
 /*
  * Examines texts for what the settings in force need to know.  wire/effects scans them.
  */
-#include "relay/texts.h"
+#include "relay/sql_facts.h"
 
 #include <string.h>
 
@@ -13,7 +13,7 @@
 
 enum { HEADER_LEN = 5 };
 
-bool texts_find(const struct message *m, const char **text, size_t *len)
+bool sql_facts_find(const struct message *m, const char **text, size_t *len)
 {
 	const char *end = (const char *)m->bytes + m->have;
 
@@ -42,12 +42,12 @@ static bool is_long(const struct message *m, size_t *have)
 	const char *text;
 
 	if (m->size <= LONG_TEXT_MORE_THAN || !has_name(m) ||
-	    !texts_find(m, &text, have))
+	    !sql_facts_find(m, &text, have))
 		return false;
 	return m->size - (m->have - *have) > LONG_TEXT_MORE_THAN;
 }
 
-bool texts_have_enough(
+bool sql_facts_have_enough(
     const struct server *server, const struct message *m, bool is_tracked)
 {
 	const char *text;
@@ -59,29 +59,29 @@ bool texts_have_enough(
 	if (has_name(m) || m->have <= HEADER_LEN)
 		return is_long(m, &len) && len > EFFECTS_COMMAND_MAX;
 	return !sql_is_on(server) || m->size > EFFECTS_COMMAND_MAX ||
-	       !texts_find(m, &text, &len) || !effects_may_be_command(text, len);
+	       !sql_facts_find(m, &text, &len) || !effects_may_be_command(text, len);
 }
 
-bool texts_has_escapes(const struct server *server)
+bool sql_facts_has_escapes(const struct server *server)
 {
 	const char *standard = vars_get(&server->vars, VAR_STD_STRINGS);
 
 	return standard && standard[0] == 'o' && standard[1] == 'f';
 }
 
-uint8_t texts_asked(const struct server *server)
+uint8_t sql_facts_asked(const struct server *server)
 {
 	struct scope scope = scope_of_pool(server->seat.pool);
 	bool has_leaves = scope_pool_mode(scope) != POOL_MODE_SESSION;
 	bool is_counted = scope_prepare_unnamed(scope) > 0;
 
-	return (uint8_t)(texts_has_escapes(server) | has_leaves << 1 |
+	return (uint8_t)(sql_facts_has_escapes(server) | has_leaves << 1 |
 			 sql_is_on(server) << 2 |
 			 (leaks_are_kept(server) ? TEXTS_ASKED_CALLS : 0) |
 			 (is_counted ? TEXTS_ASKED_COUNTED : 0));
 }
 
-bool texts_is_plain(const struct server *server, const struct message *query)
+bool sql_facts_is_plain(const struct server *server, const struct message *query)
 {
 	struct scope scope = scope_of_pool(server->seat.pool);
 	bool has_leaves = scope_pool_mode(scope) != POOL_MODE_SESSION;
@@ -96,7 +96,7 @@ bool texts_is_plain(const struct server *server, const struct message *query)
 		   query->have - HEADER_LEN, &ask);
 }
 
-struct text_facts texts_look(
+struct text_facts sql_facts_look(
     const struct server *server, const struct message *m, bool is_tracked)
 {
 	struct text_facts facts = {0};
@@ -106,12 +106,12 @@ struct text_facts texts_look(
 	size_t len;
 
 	/* a replication server is used by one client only */
-	if (server->seat.is_replication || !texts_find(m, &text, &len)) {
+	if (server->seat.is_replication || !sql_facts_find(m, &text, &len)) {
 		facts.effects =
 		    (struct sql_effects){.is_cut = true, .may_forget = true};
 		return facts;
 	}
-	asked = texts_asked(server);
+	asked = sql_facts_asked(server);
 	facts.is_long = is_tracked && is_long(m, &(size_t){0});
 	if (is_tracked && m->type == 'P' && !facts.is_long && message_is_whole(m))
 		facts.shared = is_named ? server_prepared_shared(

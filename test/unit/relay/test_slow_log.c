@@ -13,7 +13,7 @@
 
 #include "../stage/stage.h"
 #include "moving/parcel.h"
-#include "relay/slow.h"
+#include "relay/slow_log.h"
 #include "wire/codec.h"
 
 /* clang-format off: needs some of the headers above */
@@ -380,7 +380,7 @@ static void notes_go_along(void **state)
 	(void)state;
 	buf_init(&buf, 0);
 	stage_pair(stage, &client, &server);
-	slow_describe(only_client(stage), &parcel);
+	slow_log_describe(only_client(stage), &parcel);
 	assert_false(parcel.slow.is_there); /* no transaction runs */
 	put_parse(&buf, "named", COMMENT("2") "begin");
 	extended(client, server, &buf, "1");
@@ -392,15 +392,15 @@ static void notes_go_along(void **state)
 	peer_put(server, '2', "", 0);
 	peer_answer(server, "BEGIN", 'T');
 	peer_hear(client, 'Z');
-	slow_describe(only_client(stage), &parcel);
+	slow_log_describe(only_client(stage), &parcel);
 	assert_true(parcel.slow.is_there);
 	assert_int_equal(parcel.slow.query_count, 1);
 	assert_int_equal(parcel.slow.received, buf.len);
 	assert_true(parcel.slow.worked_us > 0);
 	snprintf(trace, sizeof(trace), "%s", parcel.slow.xact.traceparent);
 	parcel.slow.xact.traceparent = parcel.slow.query.traceparent = trace;
-	slow_forget(only_client(stage));
-	slow_restore(only_client(stage), &parcel);
+	slow_log_forget(only_client(stage));
+	slow_log_restore(only_client(stage), &parcel);
 	run(client, server, "commit", 'I');
 	assert_string_equal(field(&lines, "queries"), "2");
 	assert_string_equal(field(&lines, "traceparent"), TRACE("2"));
@@ -410,9 +410,9 @@ static void notes_go_along(void **state)
 	/* where the setting is not in force, they are not used */
 	run(client, server, "begin", 'T');
 	stage_set(stage, "log_min_duration", "0");
-	slow_forget(only_client(stage));
-	slow_restore(only_client(stage), &parcel);
-	assert_null(only_client(stage)->slow);
+	slow_log_forget(only_client(stage));
+	slow_log_restore(only_client(stage), &parcel);
+	assert_null(only_client(stage)->slow_log);
 	buf_done(&buf);
 	done(&stage, &lines);
 }

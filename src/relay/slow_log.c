@@ -4,14 +4,14 @@
  * each query from its first message to its last answer; and in between the server waits
  * for the client.
  */
-#include "relay/slow.h"
+#include "relay/slow_log.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "moving/parcel.h"
-#include "relay/texts.h"
+#include "relay/sql_facts.h"
 #include "wire/prepared.h"
 
 static uint64_t limit_of(const struct client *client)
@@ -19,56 +19,56 @@ static uint64_t limit_of(const struct client *client)
 	return scope_log_min_duration(scope_of_login(client->database, client->user));
 }
 
-static void span_clear(struct slow_span *span)
+static void span_clear(struct slow_log_span *span)
 {
 	prepared_unref(span->bound);
-	*span = (struct slow_span){.bound = NULL};
+	*span = (struct slow_log_span){.bound = NULL};
 }
 
-void slow_forget(struct client *client)
+void slow_log_forget(struct client *client)
 {
-	if (!client->slow)
+	if (!client->slow_log)
 		return;
-	span_clear(&client->slow->xact);
-	span_clear(&client->slow->query);
-	mem_free(client->slow);
-	client->slow = NULL;
+	span_clear(&client->slow_log->xact);
+	span_clear(&client->slow_log->query);
+	mem_free(client->slow_log);
+	client->slow_log = NULL;
 }
 
-void slow_begin(struct client *client)
+void slow_log_begin(struct client *client)
 {
 	uint64_t limit_us = limit_of(client);
 
 	if (!limit_us || client->replication) {
-		slow_forget(client);
+		slow_log_forget(client);
 		return;
 	}
-	if (!client->slow)
-		client->slow = mem_zero(sizeof(*client->slow));
-	span_clear(&client->slow->xact);
-	span_clear(&client->slow->query);
-	*client->slow = (struct slow){.limit_us = limit_us};
+	if (!client->slow_log)
+		client->slow_log = mem_zero(sizeof(*client->slow_log));
+	span_clear(&client->slow_log->xact);
+	span_clear(&client->slow_log->query);
+	*client->slow_log = (struct slow_log){.limit_us = limit_us};
 }
 
-void slow_begin_query(struct client *client)
+void slow_log_begin_query(struct client *client)
 {
-	struct slow *slow = client->slow;
+	struct slow_log *slow_log = client->slow_log;
 
-	span_clear(&slow->query);
-	slow->query.received = slow->received;
-	slow->query.sent = slow->sent;
-	slow->query_count++;
+	span_clear(&slow_log->query);
+	slow_log->query.received = slow_log->received;
+	slow_log->query.sent = slow_log->sent;
+	slow_log->query_count++;
 }
 
 /* ---- traces ---- */
 
-static void note_trace(struct slow_span *span, const char *traceparent)
+static void note_trace(struct slow_log_span *span, const char *traceparent)
 {
 	if (!span->traceparent[0] && !span->bound)
 		memcpy(span->traceparent, traceparent, TRACEPARENT_TEXT);
 }
 
-static void note_bound(struct slow_span *span, struct prepared_text *text)
+static void note_bound(struct slow_log_span *span, struct prepared_text *text)
 {
 	if (!span->traceparent[0] && !span->bound)
 		span->bound = prepared_ref(text);
@@ -77,7 +77,7 @@ static void note_bound(struct slow_span *span, struct prepared_text *text)
 /* A Bind of a statement that was prepared earlier: keeps its text, which is examined
  * only if the transaction is logged. */
 static void look_at_bind(
-    struct slow *slow, struct client *client, const struct message *m)
+    struct slow_log *slow_log, struct client *client, const struct message *m)
 {
 	struct prepared_text *text;
 	const char *name;
@@ -87,38 +87,38 @@ static void look_at_bind(
 	text = prepared_names_find(client->names, name);
 	if (!text)
 		return;
-	note_bound(&slow->xact, text);
-	note_bound(&slow->query, text);
+	note_bound(&slow_log->xact, text);
+	note_bound(&slow_log->query, text);
 }
 
-void slow_look(
+void slow_log_look(
     struct client *client, const struct server *server, const struct message *m)
 {
-	struct slow *slow = client->slow;
+	struct slow_log *slow_log = client->slow_log;
 	char traceparent[TRACEPARENT_TEXT];
 	const char *text;
 	size_t len;
 
 	if (m->type == 'B') {
-		look_at_bind(slow, client, m);
+		look_at_bind(slow_log, client, m);
 		return;
 	}
-	if ((m->type != 'Q' && m->type != 'P') || !texts_find(m, &text, &len) ||
-	    !traceparent_find(text, len, texts_has_escapes(server), traceparent))
+	if ((m->type != 'Q' && m->type != 'P') || !sql_facts_find(m, &text, &len) ||
+	    !traceparent_find(text, len, sql_facts_has_escapes(server), traceparent))
 		return;
-	note_trace(&slow->xact, traceparent);
-	note_trace(&slow->query, traceparent);
+	note_trace(&slow_log->xact, traceparent);
+	note_trace(&slow_log->query, traceparent);
 }
 
 /* The trace that a span belongs to; "": none. */
-static const char *trace_of(struct slow_span *span, const struct server *server)
+static const char *trace_of(struct slow_log_span *span, const struct server *server)
 {
 	const char *sql;
 
 	if (!span->traceparent[0] && span->bound) {
 		sql = prepared_sql(span->bound);
 		(void)traceparent_find(sql, strlen(sql),
-		    server && texts_has_escapes(server), span->traceparent);
+		    server && sql_facts_has_escapes(server), span->traceparent);
 	}
 	return span->traceparent;
 }
@@ -126,7 +126,7 @@ static const char *trace_of(struct slow_span *span, const struct server *server)
 /* ---- the line ---- */
 
 /* How long the client waited for a server, and how long the server worked. */
-struct slow_times {
+struct slow_log_times {
 	uint64_t whole_us, waited_us, worked_us;
 };
 
@@ -153,10 +153,10 @@ static uint64_t waited(const struct server *server, uint64_t from_us, uint64_t n
 }
 
 static void put_line(struct client *client, const struct server *server,
-    struct slow_span *span, const struct slow_times *t, const char *how)
+    struct slow_log_span *span, const struct slow_log_times *t, const char *how)
 {
-	const struct slow *slow = client->slow;
-	bool is_xact = span == &slow->xact;
+	const struct slow_log *slow_log = client->slow_log;
+	bool is_xact = span == &slow_log->xact;
 	const char *trace = trace_of(span, server);
 	const char *name = vars_get(&client->params.vars, VAR_APPLICATION_NAME);
 	char address[SOCK_PORT_TEXT] = "";
@@ -166,9 +166,10 @@ static void put_line(struct client *client, const struct server *server,
 	    log_field_ms("server_ms", t->worked_us),
 	    log_field_ms(
 		"client_ms", between(t->waited_us + t->worked_us, t->whole_us)),
-	    log_field_number("queries", is_xact ? slow->query_count : 1),
-	    log_field_number("received", (int64_t)(slow->received - span->received)),
-	    log_field_number("sent", (int64_t)(slow->sent - span->sent)),
+	    log_field_number("queries", is_xact ? slow_log->query_count : 1),
+	    log_field_number(
+		"received", (int64_t)(slow_log->received - span->received)),
+	    log_field_number("sent", (int64_t)(slow_log->sent - span->sent)),
 	    log_field_text("ended", how),
 	    log_field_text("application_name", text_or_null(name)),
 	    log_field_text("traceparent", text_or_null(trace)),
@@ -188,41 +189,43 @@ static void put_line(struct client *client, const struct server *server,
 static void log_xact(struct client *client, const struct server *server,
     uint64_t now_us, const char *how)
 {
-	const struct slow_times times = {
+	const struct slow_log_times times = {
 	    .whole_us = between(client->xact_us, now_us),
 	    .waited_us = waited(server, client->xact_us, now_us),
-	    .worked_us = client->slow->worked_us,
+	    .worked_us = client->slow_log->worked_us,
 	};
 
-	if (times.whole_us >= client->slow->limit_us)
-		put_line(client, server, &client->slow->xact, &times, how);
+	if (times.whole_us >= client->slow_log->limit_us)
+		put_line(client, server, &client->slow_log->xact, &times, how);
 }
 
-void slow_answered(struct client *client, const struct server *server, uint64_t now_us)
+void slow_log_answered(
+    struct client *client, const struct server *server, uint64_t now_us)
 {
-	client->slow->worked_us += worked(client, server, now_us);
+	client->slow_log->worked_us += worked(client, server, now_us);
 	if (server->status == 'I' && client->xact_us)
 		log_xact(client, server, now_us, "ready");
 	else if (client->request.ask.query_us &&
 		 pool_mode(server->seat.pool) == POOL_MODE_SESSION) {
-		const struct slow_times times = {
+		const struct slow_log_times times = {
 		    .whole_us = between(client->request.ask.query_us, now_us),
 		    .waited_us = waited(server, client->request.ask.query_us, now_us),
 		    .worked_us = worked(client, server, now_us),
 		};
 
-		if (times.whole_us >= client->slow->limit_us)
-			put_line(client, server, &client->slow->query, &times, "ready");
+		if (times.whole_us >= client->slow_log->limit_us)
+			put_line(
+			    client, server, &client->slow_log->query, &times, "ready");
 	}
 }
 
-void slow_end(struct client *client, const struct server *server, const char *how)
+void slow_log_end(struct client *client, const struct server *server, const char *how)
 {
 	uint64_t now_us = conn_now(&client->conn);
 
-	if (!client->slow || !client->xact_us)
+	if (!client->slow_log || !client->xact_us)
 		return;
-	client->slow->worked_us += worked(client, server, now_us);
+	client->slow_log->worked_us += worked(client, server, now_us);
 	log_xact(client, server, now_us, how);
 }
 
@@ -230,48 +233,48 @@ void slow_end(struct client *client, const struct server *server, const char *ho
 
 /* The text that was bound stays here, so it is examined now. */
 static struct parcel_span describe_span(
-    struct slow_span *span, const struct server *server)
+    struct slow_log_span *span, const struct server *server)
 {
 	return (struct parcel_span){.received = span->received,
 	    .sent = span->sent,
 	    .traceparent = trace_of(span, server)};
 }
 
-void slow_describe(const struct client *client, struct parcel_client *out)
+void slow_log_describe(const struct client *client, struct parcel_client *out)
 {
-	struct slow *slow = client->slow;
+	struct slow_log *slow_log = client->slow_log;
 	const struct server *server = client_server(client);
 
-	if (!slow || !client->xact_us)
+	if (!slow_log || !client->xact_us)
 		return;
 	out->slow.is_there = true;
-	out->slow.received = slow->received;
-	out->slow.sent = slow->sent;
-	out->slow.worked_us = slow->worked_us;
-	out->slow.query_count = slow->query_count;
-	out->slow.xact = describe_span(&slow->xact, server);
-	out->slow.query = describe_span(&slow->query, server);
+	out->slow.received = slow_log->received;
+	out->slow.sent = slow_log->sent;
+	out->slow.worked_us = slow_log->worked_us;
+	out->slow.query_count = slow_log->query_count;
+	out->slow.xact = describe_span(&slow_log->xact, server);
+	out->slow.query = describe_span(&slow_log->query, server);
 }
 
-static void restore_span(struct slow_span *span, const struct parcel_span *from)
+static void restore_span(struct slow_log_span *span, const struct parcel_span *from)
 {
 	span->received = from->received;
 	span->sent = from->sent;
 	snprintf(span->traceparent, sizeof(span->traceparent), "%s", from->traceparent);
 }
 
-void slow_restore(struct client *client, const struct parcel_client *from)
+void slow_log_restore(struct client *client, const struct parcel_client *from)
 {
 	uint64_t limit_us = limit_of(client);
 
 	if (!limit_us || !from->slow.is_there)
 		return;
-	client->slow = mem_zero(sizeof(*client->slow));
-	client->slow->limit_us = limit_us;
-	client->slow->received = from->slow.received;
-	client->slow->sent = from->slow.sent;
-	client->slow->worked_us = from->slow.worked_us;
-	client->slow->query_count = from->slow.query_count;
-	restore_span(&client->slow->xact, &from->slow.xact);
-	restore_span(&client->slow->query, &from->slow.query);
+	client->slow_log = mem_zero(sizeof(*client->slow_log));
+	client->slow_log->limit_us = limit_us;
+	client->slow_log->received = from->slow.received;
+	client->slow_log->sent = from->slow.sent;
+	client->slow_log->worked_us = from->slow.worked_us;
+	client->slow_log->query_count = from->slow.query_count;
+	restore_span(&client->slow_log->xact, &from->slow.xact);
+	restore_span(&client->slow_log->query, &from->slow.query);
 }
