@@ -95,14 +95,6 @@ static int set_url_host(struct ldap_options *o, char *host, struct err *err)
 	return 0;
 }
 
-static int set_url_attribute(struct ldap_options *o, char *attributes)
-{
-	if (decode_percent(attributes) < 0)
-		return -1;
-	set_text(&o->search_attribute, attributes, strcspn(attributes, ","));
-	return 0;
-}
-
 /* Parses ldap[s]://host[:port]/basedn?attributes?scope?filter in place. */
 static int set_url_copy(struct ldap_options *o, char *url, struct err *err)
 {
@@ -135,8 +127,11 @@ static int set_url_copy(struct ldap_options *o, char *url, struct err *err)
 			return -1;
 		set_text(&o->base_dn, dn, strlen(dn));
 	}
-	if (attributes && *attributes && set_url_attribute(o, attributes) < 0)
-		return -1;
+	if (attributes && *attributes) {
+		if (decode_percent(attributes) < 0)
+			return -1;
+		set_text(&o->search_attribute, attributes, strcspn(attributes, ","));
+	}
 	if (scope && *scope && set_scope(o, scope) < 0)
 		return -1;
 	if (filter && *filter) {

@@ -424,12 +424,6 @@ static void cancel_running(struct crew *crew)
 	pthread_cond_broadcast(&crew->has_work);
 }
 
-static void join(const struct crew *crew)
-{
-	for (unsigned i = 0; i < crew->threads_count; i++)
-		pthread_join(crew->threads[i], NULL);
-}
-
 void workers_free(struct workers **e)
 {
 	struct workers *gone = *e;
@@ -462,6 +456,7 @@ void workers_free(struct workers **e)
 	if (!is_deserted)
 		return;
 	for (int kind = 0; kind < WORKERS_KINDS; kind++)
-		join(&gone->crews[kind]);
+		for (unsigned i = 0; i < gone->crews[kind].threads_count; i++)
+			pthread_join(gone->crews[kind].threads[i], NULL);
 	dispose(gone);
 }

@@ -74,12 +74,6 @@ static void note(const struct pool *pool, const struct verdict *v)
 		    v->text ? ": " : "", v->text ? v->text : "");
 }
 
-static void broker_refuse(struct request *request, const struct verdict *v)
-{
-	request->ops->refused(request,
-	    v->sqlstate ? v->sqlstate : error_sqlstate(ERROR_CONNECTION_LOST), v->text);
-}
-
 /* Acts on the verdict about a server that was given back or has passed its test. */
 static void broker_place(struct server *server, const struct verdict *v)
 {
@@ -168,16 +162,6 @@ static void broker_close_lost(struct pool *pool)
 					    : ERROR_HOST_HANGS));
 }
 
-/* Wakes the first waiting cancel request, as there may be room for its connection now.
- */
-static void runner_wake_cancel(struct runner *runner)
-{
-	struct node *n = list_first(&runner->pool->cancels_waiting);
-	if (n)
-		loop_later(runner->site->loop,
-		    &container_of(n, struct cancel_aim, pool_node)->work);
-}
-
 /* Acts on all verdicts of a pool until there is nothing more to do now. */
 static void runner_work(struct later *l)
 {
@@ -195,7 +179,11 @@ static void runner_work(struct later *l)
 		broker_close_fast(pool);
 	if (pool->balance.has_lost)
 		broker_close_lost(pool);
-	runner_wake_cancel(runner);
+	/* there may be room for the connection of the first cancel request now */
+	struct node *cancel = list_first(&pool->cancels_waiting);
+	if (cancel)
+		loop_later(site->loop,
+		    &container_of(cancel, struct cancel_aim, pool_node)->work);
 	while ((v = pool_next(pool, site_now(site))).kind != VERDICT_NONE) {
 		note(pool, &v);
 		switch (v.kind) {
@@ -207,7 +195,10 @@ static void runner_work(struct later *l)
 			ask_request(v.ask)->ops->admitted(ask_request(v.ask));
 			break;
 		case VERDICT_REFUSE:
-			broker_refuse(ask_request(v.ask), &v);
+			ask_request(v.ask)->ops->refused(ask_request(v.ask),
+			    v.sqlstate ? v.sqlstate
+				       : error_sqlstate(ERROR_CONNECTION_LOST),
+			    v.text);
 			break;
 		case VERDICT_CHECK:
 			server_test(seat_server(v.seat), check_query(pool),
@@ -429,13 +420,6 @@ static const struct server_events broker_server_events = {
 
 /* ---- events of the resolver ---- */
 
-static bool is_connected_to(
-    const struct server *server, const char *host, const struct sock_addr *addr)
-{
-	return server->host && strcmp(server->host, host) == 0 &&
-	       sock_addr_is_equal_ip(&server->conn.remote, addr);
-}
-
 void broker_lose_address(void *ctx, const char *host, const struct sock_addr *gone)
 {
 	struct site *site = ctx;
@@ -444,10 +428,13 @@ void broker_lose_address(void *ctx, const char *host, const struct sock_addr *go
 
 	list_for (pool, &site->catalog->pool_list, node)
 		for (int state = SEAT_NONE + 1; state < SEAT_STATE_COUNT; state++)
-			list_for (seat, &pool->seats[state], node)
-				if (state != SEAT_ACTIVE_CANCEL &&
-				    is_connected_to(seat_server(seat), host, gone))
+			list_for (seat, &pool->seats[state], node) {
+				const struct server *server = seat_server(seat);
+				if (state != SEAT_ACTIVE_CANCEL && server->host &&
+				    strcmp(server->host, host) == 0 &&
+				    sock_addr_is_equal_ip(&server->conn.remote, gone))
 					pool_mark_seat_dirty(seat);
+			}
 }
 
 /* ---- calls of clients ---- */

@@ -153,15 +153,6 @@ static void closed(struct server *server, const char *reason)
 
 /* ---- after the exchange ---- */
 
-/* The connect_query, or NULL.  A walsender of physical replication runs no SQL. */
-static const char *dial_connect_query(const struct server *server)
-{
-	const struct client *replica = server_client(server);
-	if (replica && replica->replication == REPLICATION_PHYSICAL)
-		return NULL;
-	return server->seat.pool->database->config->connect_query;
-}
-
 static enum step logged_in(struct server *server, uint8_t status)
 {
 	struct site *site = server->conn.site;
@@ -210,8 +201,12 @@ static bool may_stay(struct server *server)
 
 static enum step ready(struct server *server, uint8_t status)
 {
-	const char *query = dial_connect_query(server);
+	const struct client *replica = server_client(server);
+	const char *query = server->seat.pool->database->config->connect_query;
 
+	/* a walsender of physical replication runs no SQL */
+	if (replica && replica->replication == REPLICATION_PHYSICAL)
+		query = NULL;
 	if (!server->dial->ran_connect_query && !may_stay(server))
 		return STEP_CLOSE;
 	if (query && *query && !server->dial->ran_connect_query) {

@@ -188,15 +188,6 @@ static bool is_about_login(const char *sqlstate)
 	return false;
 }
 
-/* Servers from before 2017, and some proxies, refuse an unknown protocol version
- * instead of naming one that they support.  Proxies do so with SQLSTATEs of their own
- * choice. */
-static bool is_version_refused(const struct dial *dial, const struct error_fields *f)
-{
-	return dial->version != PROTOCOL_3_0 && dial->answers == 1 &&
-	       !is_about_login(f->sqlstate);
-}
-
 static enum step dial_error(struct server *server, const struct message *m)
 {
 	struct error_fields f;
@@ -204,7 +195,11 @@ static enum step dial_error(struct server *server, const struct message *m)
 	codec_read_error(message_body(m), message_body_len(m), &f);
 	if (!*f.message)
 		f.message = "no reason given";
-	if (is_version_refused(server->dial, &f)) {
+	/* Servers from before 2017, and some proxies, refuse an unknown protocol
+	 * version instead of naming one that they support.  Proxies do so with
+	 * SQLSTATEs of their own choice. */
+	if (server->dial->version != PROTOCOL_3_0 && server->dial->answers == 1 &&
+	    !is_about_login(f.sqlstate)) {
 		*dial_identity(server).speaks_3_0 = true;
 		conn_doom(&server->conn, "server does not speak protocol 3.2");
 		server->dial->owner->retried(server);

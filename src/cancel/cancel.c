@@ -63,11 +63,6 @@ void cancel_give_key(struct client *client, bool is_long)
 
 /* ---- the job ---- */
 
-static struct list *job_list(const struct cancel_job *job)
-{
-	return job->sender ? &job->pool->cancels_active : &job->pool->cancels_waiting;
-}
-
 /* Ends a request, successful or not, and releases what it has. */
 static void job_finish(struct cancel_job *job, const char *reason)
 {
@@ -78,7 +73,8 @@ static void job_finish(struct cancel_job *job, const char *reason)
 	later_cancel(job->site->loop, &job->aim.work);
 	deadline_clear(job->site->loop, &job->patience);
 	deadline_clear(job->site->loop, &job->retry);
-	list_remove(job_list(job), &job->aim.pool_node);
+	list_remove(sender ? &job->pool->cancels_active : &job->pool->cancels_waiting,
+	    &job->aim.pool_node);
 	if (job->request)
 		cancel_request_end(job->request, job->site, reason);
 	if (sender) {
@@ -398,15 +394,6 @@ static void cancel_unsent(struct client *client)
 	conn_unpark(&client->conn);
 }
 
-/* The client waits in the queue: its query is answered, and it needs no server any
- * more. */
-static void cancel_queued(struct client *client)
-{
-	pool_withdraw(&client->request.ask);
-	conn_set_deadline(&client->conn, 0);
-	cancel_unsent(client);
-}
-
 /* Returns NULL when the request will be sent, otherwise the reason why not. */
 static const char *cancel_aim(struct cancel_request *request, struct client *client)
 {
@@ -418,7 +405,10 @@ static const char *cancel_aim(struct cancel_request *request, struct client *cli
 	}
 	server = client_server(client);
 	if (client->request.ask.state == ASK_WAITING || (server && server->dial)) {
-		cancel_queued(client);
+		/* its query is answered, and it needs no server any more */
+		pool_withdraw(&client->request.ask);
+		conn_set_deadline(&client->conn, 0);
+		cancel_unsent(client);
 		return "cancel request for waiting client";
 	}
 	/* The server is still applying our SETs, and the query of the parked client

@@ -329,16 +329,6 @@ static void errand_resolved(
 		errand_ip(errand, addrs[0]);
 }
 
-/* Without cancel_wait_timeout, this is the only limit of a connect that hangs. */
-static void errand_start_clock(struct peer_errand *errand)
-{
-	struct conn *conn = &errand->conn;
-	uint64_t limit = site_settings(conn->site)->global.server_connect_timeout;
-	uint64_t at = limit ? conn_now(conn) + limit : UINT64_MAX;
-
-	conn_set_deadline(conn, at < errand->due_us ? at : errand->due_us);
-}
-
 static void errand_launch(struct peer_errand *errand, const struct peer_config *config)
 {
 	struct peer *peer = errand->peer;
@@ -350,7 +340,11 @@ static void errand_launch(struct peer_errand *errand, const struct peer_config *
 	errand->host = mem_strdup(config->host);
 	errand->port = config->port;
 	errand->conn.unix_port = (uint16_t)config->port;
-	errand_start_clock(errand);
+	/* without cancel_wait_timeout, this is the only limit of a connect that hangs
+	 */
+	uint64_t limit = site_settings(peer->site)->global.server_connect_timeout;
+	uint64_t at = limit ? conn_now(&errand->conn) + limit : UINT64_MAX;
+	conn_set_deadline(&errand->conn, at < errand->due_us ? at : errand->due_us);
 	if (*errand->host == '/' || *errand->host == '@')
 		errand_unix(errand);
 	else if (sock_addr_parse(errand->host, 0, &addr) == 0)
@@ -402,13 +396,6 @@ static struct peer *peer_of(struct site *site, int id)
 	list_init(&peer->active);
 	map_put(site->peers->by_id, &peer->id, sizeof(peer->id), peer);
 	return peer;
-}
-
-static void peer_free(struct peer *peer)
-{
-	later_cancel(peer->site->loop, &peer->work);
-	map_del(peer->site->peers->by_id, &peer->id, sizeof(peer->id));
-	mem_free(peer);
 }
 
 /* ---- requests ---- */
@@ -465,8 +452,11 @@ void peers_done(struct site *site)
 	struct peer *peer;
 	size_t at;
 
-	while ((at = 0, peer = map_next(site->peers->by_id, &at)))
-		peer_free(peer);
+	while ((at = 0, peer = map_next(site->peers->by_id, &at))) {
+		later_cancel(site->loop, &peer->work);
+		map_del(site->peers->by_id, &peer->id, sizeof(peer->id));
+		mem_free(peer);
+	}
 	map_free(&site->peers->by_id);
 	mem_free(site->peers);
 	site->peers = NULL;

@@ -239,13 +239,6 @@ static int64_t room_of(
 	return product(users, sizing_pool(scope_for(m->input, db, class->own)));
 }
 
-static int64_t database_limit(const struct model *m, const struct database_config *db)
-{
-	if (is_template(m, db))
-		return SIZING_NO_LIMIT;
-	return limit(scope_max_db_connections(scope_for(m->input, db, NULL)));
-}
-
 static int64_t class_limit(const struct model *m, const struct class *class)
 {
 	struct scope scope = scope_for(m->input, NULL, class->own);
@@ -284,7 +277,11 @@ static int64_t most_at(
 
 	for (size_t i = 0; i < m->database_count; i++) {
 		const struct database_config *db = m->databases[i];
-		int64_t limit_here = database_limit(m, db), sum = 0, last = 0;
+		int64_t limit_here = is_template(m, db)
+					 ? SIZING_NO_LIMIT
+					 : limit(scope_max_db_connections(
+					       scope_for(m->input, db, NULL)));
+		int64_t sum = 0, last = 0;
 		size_t used_by = 0, last_class = 0;
 
 		if (host && !has_host(m, db, host))

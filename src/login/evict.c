@@ -15,11 +15,6 @@ enum {
 	EVICT_MOST = 64, /* in one call */
 };
 
-static bool evict_is_due(const struct client *client)
-{
-	return !client->is_unix_owner && !login_is_at_work(client);
-}
-
 static void evict_at(struct site *site, void *ctx)
 {
 	struct client *client, *next;
@@ -30,7 +25,7 @@ static void evict_at(struct site *site, void *ctx)
 		if (loop_now(site->loop) - client->conn.connect_us < EVICT_AGE_US ||
 		    count == EVICT_MOST)
 			break;
-		if (!evict_is_due(client))
+		if (client->is_unix_owner || login_is_at_work(client))
 			continue;
 		count++;
 		client_fatal(client, ERROR_NO_MORE_DESCRIPTORS);

@@ -69,15 +69,6 @@ static enum step startup_answer(struct client *client, const uint8_t *answer)
 	return STEP_NEXT;
 }
 
-static enum step startup_gss(struct client *client, const struct message *m)
-{
-	static const uint8_t no = 'N';
-
-	if (startup_check_alone(client, m, ERROR_UNENCRYPTED_GSS) != STEP_NEXT)
-		return STEP_CLOSE;
-	return startup_answer(client, &no);
-}
-
 static enum step startup_encrypt(struct conn *conn, const uint8_t *initial, size_t len)
 {
 	conn_hand_on(conn, &encrypted_ops);
@@ -149,7 +140,9 @@ static enum step startup_message(struct conn *conn, const struct message *m)
 	case STARTUP_SSL:
 		return startup_ssl(client, m);
 	case STARTUP_GSSENC:
-		return startup_gss(client, m);
+		if (startup_check_alone(client, m, ERROR_UNENCRYPTED_GSS) != STEP_NEXT)
+			return STEP_CLOSE;
+		return startup_answer(client, (const uint8_t *)"N");
 	case STARTUP_CANCEL:
 		return startup_cancel(client, m);
 	case PROTOCOL_V2:
@@ -328,15 +321,6 @@ static int accept_on_spare(struct listener *l, struct sock_addr *peer)
 	return fd;
 }
 
-/* No descriptor is left: closes clients that do not answer, because the next connection
- * may be the administrator's, and tries again after a pause. */
-static void accept_later(struct listener *l)
-{
-	bool is_soon = evict_silent(l->site) > 0;
-
-	pause_accepting(l, is_soon ? EVICTED_PAUSE_US : SPARE_PAUSE_US);
-}
-
 /* Accepts a connection if one is there.  Pauses accepting if that fails. */
 static void accept_one(struct listener *l)
 {
@@ -348,7 +332,10 @@ static void accept_one(struct listener *l)
 		fd = accept_on_spare(l, &peer);
 		is_spare = fd >= 0;
 		if (fd < 0 && errno != EAGAIN) {
-			accept_later(l);
+			/* clients that do not answer are closed, because the next
+			 * connection may be the administrator's */
+			pause_accepting(l, evict_silent(l->site) > 0 ? EVICTED_PAUSE_US
+								     : SPARE_PAUSE_US);
 			return;
 		}
 	}
@@ -612,17 +599,6 @@ static void listen_passed(struct site *site, int count)
 		    "sockets passed from service manager, cf_unix_socket_dir ignored");
 }
 
-/* Closes sockets that were taken over and that the new configuration does not ask for.
- */
-static void drop_unclaimed(struct site *site)
-{
-	struct listener *l, *next;
-
-	list_for_safe (l, next, &site->listeners, node)
-		if (l->is_unclaimed)
-			listener_free(l);
-}
-
 int listen_open(struct site *site, int patience_ms, struct err *err)
 {
 	if (site->passed_fds > 0) {
@@ -632,7 +608,11 @@ int listen_open(struct site *site, int patience_ms, struct err *err)
 	if (listen_tcp(site, &patience_ms, err) < 0 ||
 	    listen_unix(site, &patience_ms, err) < 0)
 		return -1;
-	drop_unclaimed(site);
+	/* taken over, but the new configuration does not ask for them */
+	struct listener *l, *next;
+	list_for_safe (l, next, &site->listeners, node)
+		if (l->is_unclaimed)
+			listener_free(l);
 	if (list_is_empty(&site->listeners))
 		return err_set(
 		    err, "nowhere to listen: set listen_addr or unix_socket_dir");

@@ -151,13 +151,6 @@ static int read_options(struct client *client, const char *options)
 
 /* ---- parameters ---- */
 
-static enum replication replication_of(const char *value)
-{
-	if (strcmp(value, "database") == 0)
-		return REPLICATION_LOGICAL;
-	return codec_bool_word(value) == 1 ? REPLICATION_PHYSICAL : REPLICATION_NONE;
-}
-
 /* Finds the parameter wherever it is, because it decides which options are allowed: so
  * the packet is read twice, however many options it has. */
 static void find_replication(struct client *client, struct cursor c)
@@ -166,7 +159,10 @@ static void find_replication(struct client *client, struct cursor c)
 
 	while (codec_next_param(&c, &p) == 1)
 		if (strcmp(p.name, "replication") == 0)
-			client->replication = (uint8_t)replication_of(p.value);
+			client->replication =
+			    strcmp(p.value, "database") == 0 ? REPLICATION_LOGICAL
+			    : codec_bool_word(p.value) == 1  ? REPLICATION_PHYSICAL
+							     : REPLICATION_NONE;
 }
 
 static void replace(char **to, const char *text)

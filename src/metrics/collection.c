@@ -89,17 +89,6 @@ static void do_step(struct site *site, void *ctx)
 	g->since_us = loop_now(g->site->loop);
 }
 
-/* Unlike SHOW, a collection does not keep servers from going to other workers
- * meanwhile: its rows are from different moments anyway, and a long scrape must not
- * hold servers back. */
-static void do_step_everywhere(struct gathering *g)
-{
-	if (jobs[g->job].is_control)
-		do_step(g->site, g);
-	else
-		(void)crew_each(g->site, do_step, g);
-}
-
 /* Returns whether the job is finished.  It also ends when a worker does not answer, so
  * that the numbers of the others are served. */
 static bool end_if_due(struct gathering *g)
@@ -138,7 +127,13 @@ static void take_turn(struct later *l)
 {
 	struct gathering *g = container_of(l, struct gathering, turn);
 
-	do_step_everywhere(g);
+	/* Unlike SHOW, a collection does not keep servers from going to other workers
+	 * meanwhile: its rows are from different moments anyway, and a long scrape must
+	 * not hold servers back. */
+	if (jobs[g->job].is_control)
+		do_step(g->site, g);
+	else
+		(void)crew_each(g->site, do_step, g);
 	if (end_if_due(g)) {
 		g->job++;
 		begin_job(g);

@@ -174,14 +174,6 @@ static void adopt_user_entries(const struct adoption *a)
 		user->config = config_user(c->config, user->name);
 }
 
-/* Does its auth_query depend on global settings only, as that of a database that does
- * not exist would? */
-static bool asks_as_others_do(const struct database_config *config)
-{
-	return !config->own.auth_user && !config->own.auth_query &&
-	       !config->own.auth_dbname;
-}
-
 static void adopt_stand_in(struct catalog *c)
 {
 	const struct config *config = c->config;
@@ -189,9 +181,13 @@ static void adopt_stand_in(struct catalog *c)
 	c->stand_in = NULL;
 	if (!text_or_null(config->settings.global.auth_user))
 		return;
-	for (size_t i = 0; i < config->database_count && !c->stand_in; i++)
-		if (asks_as_others_do(&config->databases[i]))
+	/* one whose auth_query depends on global settings only, as that of a database
+	 * that does not exist would */
+	for (size_t i = 0; i < config->database_count && !c->stand_in; i++) {
+		const struct level *own = &config->databases[i].own;
+		if (!own->auth_user && !own->auth_query && !own->auth_dbname)
 			c->stand_in = c->by_entry[i];
+	}
 }
 
 void catalog_adopt(struct catalog *c, struct config *config, struct userlist *users,

@@ -174,24 +174,17 @@ static struct host *next_that_serves(struct pool *pool)
 	return NULL;
 }
 
-/* load_balance_hosts=disable: the same host as before, or the next one that serves. */
-static struct host *stay_or_move_on(struct pool *pool)
-{
-	if (pool->failure.kind)
-		pool->balance.next++;
-	struct host *host = next_that_serves(pool);
-	return host ? host : first_to_retry(pool);
-}
-
 struct host *hosts_next(struct pool *pool)
 {
 	const struct hosts *hosts = &pool->database->hosts;
 
 	if (hosts->count == 1)
 		return hosts->list[0];
-	if (balance_of(pool) == LOAD_BALANCE_DISABLE)
-		return stay_or_move_on(pool);
-	struct host *host = pick(pool, true);
+	bool is_divided = balance_of(pool) != LOAD_BALANCE_DISABLE;
+	/* the same host as before, or the next one that serves */
+	if (!is_divided && pool->failure.kind)
+		pool->balance.next++;
+	struct host *host = is_divided ? pick(pool, true) : next_that_serves(pool);
 	return host ? host : first_to_retry(pool);
 }
 
@@ -209,30 +202,29 @@ static struct seat *first_clean(const struct list *idle)
 	return NULL;
 }
 
-/* Connections to a host that is down may still work; they are lent last. */
-static bool is_lent_before(
-    const struct pool *pool, const struct host *a, const struct host *b)
-{
-	bool may_serve = hosts_may_serve(pool, a);
-
-	if (may_serve != hosts_may_serve(pool, b))
-		return may_serve;
-	return is_before(balance_of(pool), false, a, b);
-}
-
 struct seat *hosts_idle_seat(const struct pool *pool)
 {
 	const struct host *picked = pick(pool, false);
 	const struct pool_host *pool_host;
 	struct seat *seat, *best = NULL;
+	bool best_serves = false;
 
 	list_for (pool_host, &pool->balance.pool_hosts, node) {
 		seat = first_clean(&pool_host->idle);
 		if (seat && pool_host->host == picked)
 			return seat;
-		if (seat && (!best || is_lent_before(pool, pool_host->host,
-					  best->pool_host->host)))
+		if (!seat)
+			continue;
+		/* connections to a host that is down may still work; they are lent
+		 * last */
+		bool may_serve = hosts_may_serve(pool, pool_host->host);
+		if (!best || may_serve > best_serves ||
+		    (may_serve == best_serves &&
+			is_before(balance_of(pool), false, pool_host->host,
+			    best->pool_host->host))) {
 			best = seat;
+			best_serves = may_serve;
+		}
 	}
 	return best;
 }

@@ -156,18 +156,15 @@ static bool is_avoided(const struct pool *pool, const struct host *host)
 	       pool->database->catalog->seen_us < pool_host->avoided_until_us;
 }
 
-/* Whether the monitor has yet to tell how the host is. */
-static bool is_untold(const struct database *db, const struct host *host)
-{
-	return hosts_are_judged(db) && host->verdict.value.state == HOST_NOT_TRIED &&
-	       !host->verdict.may_be_tried;
-}
-
 bool hosts_may_serve(const struct pool *pool, const struct host *host)
 {
-	return !host->is_down && !is_untold(pool->database, host) &&
-	       !host->slow_logins && hosts_is_fit(pool, host) &&
-	       !is_avoided(pool, host);
+	/* the monitor has yet to tell how the host is */
+	bool is_untold = hosts_are_judged(pool->database) &&
+			 host->verdict.value.state == HOST_NOT_TRIED &&
+			 !host->verdict.may_be_tried;
+
+	return !host->is_down && !is_untold && !host->slow_logins &&
+	       hosts_is_fit(pool, host) && !is_avoided(pool, host);
 }
 
 bool hosts_has_server(const struct pool *pool)

@@ -101,13 +101,6 @@ static int most_waiting(const struct pool *pool, enum ask_kind kind)
 	return limit + exchange_available(pool);
 }
 
-/* Others wait for a server as well, so that this client changes nothing yet. */
-static bool is_one_more(const struct pool *pool, enum ask_kind kind)
-{
-	return (kind == ASK_QUERY || kind == ASK_AUTH) &&
-	       pool->part.seekers.count > 1 && list_is_empty(&pool->seats[SEAT_TESTED]);
-}
-
 static struct verdict wait_in_queue(
     struct ask *ask, enum ask_kind kind, uint64_t now_us)
 {
@@ -121,7 +114,11 @@ static struct verdict wait_in_queue(
 		v.is_full = true;
 		return v;
 	}
-	if (!is_one_more(pool, kind))
+	/* while others wait for a server as well, this client changes nothing */
+	bool is_one_more = (kind == ASK_QUERY || kind == ASK_AUTH) &&
+			   pool->part.seekers.count > 1 &&
+			   list_is_empty(&pool->seats[SEAT_TESTED]);
+	if (!is_one_more)
 		pool_kick(pool);
 	return (struct verdict){
 	    .kind = VERDICT_WAIT, .ask = ask, .wake_us = UINT64_MAX};
@@ -186,13 +183,6 @@ static struct verdict retire_for_lifetime(struct seat *seat, uint64_t now_us)
 {
 	seat->pool->lifetime_closed_us = now_us;
 	return seat_retire(seat, "server lifetime over");
-}
-
-static bool may_close_idle(const struct pool *pool)
-{
-	int least = pool_min_size(pool);
-
-	return !least || pool_connected_everywhere(pool) > (size_t)least;
 }
 
 /* The time of the next pool_review of a resting seat. */
@@ -384,7 +374,9 @@ struct verdict pool_review(struct seat *seat, uint64_t now_us)
 	uint64_t rested = now_us - seat->rested_us;
 	if (seat->is_dirty)
 		return seat_retire(seat, error_text(ERROR_DATABASE_CHANGED));
-	if (idle && rested >= idle && may_close_idle(pool))
+	size_t least = (size_t)pool_min_size(pool);
+	if (idle && rested >= idle &&
+	    (!least || pool_connected_everywhere(pool) > least))
 		return seat_retire(seat, "server idle timeout");
 	/* a lifetime of 0 means one use, which ended at the release */
 	if (scope_server_lifetime(scope_of_pool(pool)) &&

@@ -77,14 +77,6 @@ bool room_is_exceeded(const struct pool *pool)
 
 /* ---- who waits ---- */
 
-/* UINT64_MAX: nobody waits. */
-static uint64_t waiting_since(const struct pool *pool)
-{
-	const struct ask *first = queue_first(pool);
-
-	return first ? first->queued_us : UINT64_MAX;
-}
-
 /* The pool's place in the queue if it had so many servers and its first client waited
  * since then: a time, and the least comes first. */
 static uint64_t place_with(
@@ -101,8 +93,10 @@ static uint64_t place_with(
 
 uint64_t room_place(const struct pool *pool, enum room_kind kind)
 {
-	return place_with(
-	    pool, kind, pool_connected_everywhere(pool), waiting_since(pool));
+	const struct ask *first = queue_first(pool);
+
+	return place_with(pool, kind, pool_connected_everywhere(pool),
+	    first ? first->queued_us : UINT64_MAX);
 }
 
 /* Under the lock: the part that comes first; NULL: nobody waits for this limit. */
@@ -355,18 +349,14 @@ static int spare_count(const struct pool *pool)
 	       (is_in_use ? pool_min_size(pool) : 0);
 }
 
-static bool has_seat_to_give(const struct pool *pool)
-{
-	return limit_of(pool, ROOM_PROCESS) && list_is_empty(&pool->part.seekers) &&
-	       (!list_is_empty(&pool->seats[SEAT_IDLE]) ||
-		   !list_is_empty(&pool->seats[SEAT_USED]));
-}
-
 void room_note(struct pool *pool)
 {
 	struct heap *spare = &pool->database->catalog->spare;
 	struct heap_node *node = &pool->turn.spare_node;
-	bool is_wanted = has_seat_to_give(pool);
+	bool is_wanted = limit_of(pool, ROOM_PROCESS) &&
+			 list_is_empty(&pool->part.seekers) &&
+			 (!list_is_empty(&pool->seats[SEAT_IDLE]) ||
+			     !list_is_empty(&pool->seats[SEAT_USED]));
 
 	if (!is_wanted && !heap_has(node))
 		return;
@@ -465,15 +455,6 @@ struct seat *room_surplus(const struct pool *pool)
 	return rich ? pool_longest_resting(rich) : NULL;
 }
 
-static uint64_t lead_us(uint64_t since_us, uint64_t now_us)
-{
-	uint64_t own_us = since_us < now_us ? now_us - since_us : 0;
-
-	if (own_us < LEAST_LEAD_US)
-		return LEAST_LEAD_US;
-	return own_us < MOST_LEAD_US ? own_us : MOST_LEAD_US;
-}
-
 /* Whether a client with the place theirs_us comes before the pool's clients, the first
  * of which has waited since since_us.  The place of the pool is computed as if it had
  * one seat less. */
@@ -488,7 +469,10 @@ static bool is_owed_to(uint64_t theirs_us, const struct pool *pool, uint64_t sin
 
 	if (is_kept && theirs_us > now_us)
 		return false;
-	return theirs_us < own_us && own_us - theirs_us > lead_us(since_us, now_us);
+	uint64_t waited_us = since_us < now_us ? now_us - since_us : 0;
+	uint64_t lead_us =
+	    time_earlier(time_later(waited_us, LEAST_LEAD_US), MOST_LEAD_US);
+	return theirs_us < own_us && own_us - theirs_us > lead_us;
 }
 
 /* Clients of other workers could have the seat as well as those here.  If none of them

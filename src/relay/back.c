@@ -211,12 +211,6 @@ static enum step back_ready(struct server *server, struct client *client)
 						      : STEP_NEXT;
 }
 
-static bool has_forbidden_transaction(const struct server *server)
-{
-	return server->status != 'I' && !server->seat.is_replication &&
-	       pool_mode(server->seat.pool) == POOL_MODE_STATEMENT;
-}
-
 /* Reads what the pooler needs of a message.  -1: the server is doomed. */
 static int back_read(
     struct server *server, struct client *client, const struct message *m)
@@ -244,7 +238,8 @@ static int back_read(
 	if (server->status == 'I')
 		server_settle_schema(server);
 	/* the client gets an error instead of this ReadyForQuery */
-	if (has_forbidden_transaction(server)) {
+	if (server->status != 'I' && !server->seat.is_replication &&
+	    pool_mode(server->seat.pool) == POOL_MODE_STATEMENT) {
 		server_retire(server, error_text(ERROR_STATEMENT_TRANSACTION));
 		return -1;
 	}
@@ -307,12 +302,6 @@ static bool is_unused(const struct server *server)
 {
 	return server->link.is_fresh && !server->seat.is_replication &&
 	       pipeline_may_speak(&server->pipeline);
-}
-
-/* Is it an error whose severity has not arrived? */
-static bool back_wants_severity(const struct message *m)
-{
-	return m->type == 'E' && !message_is_whole(m) && m->have < SEVERITY_WITHIN;
 }
 
 /* After such an error the server closes the connection.  It is for the client, whatever
@@ -532,7 +521,10 @@ static enum step back_pass(
 static enum step back_look(
     struct server *server, struct client *client, const struct message *m)
 {
-	if (server_wants_tag(m) || back_wants_severity(m))
+	bool wants_severity =
+	    m->type == 'E' && !message_is_whole(m) && m->have < SEVERITY_WITHIN;
+
+	if (server_wants_tag(m) || wants_severity)
 		return STEP_MORE;
 	if (m->type == 'C' && params_is_reset(server, m))
 		params_note_reset(server, m);

@@ -36,13 +36,6 @@ void forward_bytes(struct client *client, struct server *server, struct block *b
 	}
 }
 
-static void count_received(struct client *client, struct server *server, uint64_t size)
-{
-	server->seat.pool->stats.bytes_received += size;
-	if (client->slow_log)
-		client->slow_log->received += size;
-}
-
 static enum step no_memory(struct client *client, struct server *server)
 {
 	server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
@@ -57,15 +50,6 @@ enum step forward_part(struct client *client, struct server *server,
 		return no_memory(client, server);
 	forward_bytes(client, server, block, p, len);
 	return STEP_NEXT;
-}
-
-/* Notes that the server has got work. */
-static void forward_began(struct server *server)
-{
-	if (pipeline_is_settled(&server->pipeline))
-		return;
-	server->is_ready = false;
-	server->link.idle_xact_us = 0;
 }
 
 static enum step forward_as_is(
@@ -97,17 +81,6 @@ static enum statement_fate rewrite_statement(struct client *client,
 	return STATEMENT_BROKEN;
 }
 
-/* Forwards a Describe or Close of an unknown kind as it is: PostgreSQL reports the
- * error. */
-static enum step forward_unreadable(
-    struct client *client, struct server *server, const struct message *m)
-{
-	if ((m->type == 'D' || m->type == 'C') && *message_body(m) != 'S')
-		return forward_as_is(client, server, m);
-	client_fatal(client, ERROR_BROKEN_MESSAGE, message_front(m->type)->name);
-	return STEP_CLOSE;
-}
-
 static enum step forward_statement(struct client *client, struct server *server,
     const struct message *m, const struct text_facts *facts)
 {
@@ -130,8 +103,14 @@ static enum step forward_statement(struct client *client, struct server *server,
 		server->link.hold = LINK_UNTIL_READY;
 		return STEP_PARK;
 	case STATEMENT_UNREADABLE:
-		step = forward_unreadable(client, server, m);
-		break;
+		/* PostgreSQL reports the error of a Describe or Close */
+		if ((m->type == 'D' || m->type == 'C') && *message_body(m) != 'S') {
+			step = forward_as_is(client, server, m);
+			break;
+		}
+		client_fatal(
+		    client, ERROR_BROKEN_MESSAGE, message_front(m->type)->name);
+		return STEP_CLOSE;
 	case STATEMENT_BROKEN:
 		return STEP_CLOSE;
 	}
@@ -171,13 +150,6 @@ static void ask_for_answers(struct server *server)
 {
 	static const uint8_t flush[] = {'H', 0, 0, 0, 4};
 	stream_put(&server->conn.stream, NULL, flush, sizeof(flush));
-}
-
-static void hold_back(struct server *server, const struct message *m)
-{
-	if (m->type == 'E')
-		ask_for_answers(server);
-	server->link.hold = LINK_UNTIL_ANSWERED;
 }
 
 bool forward_may_go_on(const struct server *server)
@@ -339,13 +311,6 @@ enum step forward_again(
 	return forward(client, server, m, &facts);
 }
 
-/* Does the message name a portal after the segment was given up?  Then the segment
- * cannot be sent again. */
-static bool is_of_portal(const struct server *server, const struct message *m)
-{
-	return server->link.is_segment_spoilt && m->have > 5 && m->bytes[5] == 'P';
-}
-
 static bool is_untracked(const struct client *client, const struct server *server)
 {
 	return !server->link.is_segment_spoilt &&
@@ -405,14 +370,6 @@ static bool is_plain_query(const struct server *server, const struct message *m)
 	       !link->is_trying_again && sql_facts_is_plain(server, m);
 }
 
-/* Such a Query ends the unnamed statement, and a segment can begin after it. */
-static void note_plain_query(struct client *client, struct server *server)
-{
-	server->link.is_segment_spoilt = false;
-	if (client->unnamed && statements_are_tracked(client, server))
-		unnamed_forget(client);
-}
-
 /* Finds the route of a message.  Most messages concern only the ledger. */
 static enum route route_of(
     const struct client *client, const struct server *server, const struct message *m)
@@ -434,7 +391,9 @@ static enum route route_of(
 	case 'P':
 		return route_of_unnamed(client, server, m);
 	case 'D':
-		if (is_of_portal(server, m))
+		/* of a portal after the segment was given up, so that it cannot be
+		 * sent again */
+		if (server->link.is_segment_spoilt && m->have > 5 && m->bytes[5] == 'P')
 			return ROUTE_PLAIN;
 		/* fall through */
 	case 'B':
@@ -458,8 +417,12 @@ static int owe_plain(struct client *client, struct server *server,
 		server->link.is_segment_spoilt = true;
 	else if (m->type == 'S')
 		server->link.is_segment_spoilt = server->link.sent_unnamed = false;
-	else if (route == ROUTE_QUERY)
-		note_plain_query(client, server);
+	else if (route == ROUTE_QUERY) {
+		/* it ends the unnamed statement, and a segment can begin after it */
+		server->link.is_segment_spoilt = false;
+		if (client->unnamed && statements_are_tracked(client, server))
+			unnamed_forget(client);
+	}
 	if (pipeline_owe(&server->pipeline, m->type, OWED_CLIENT, 0) < 0)
 		return -1;
 	if (route == ROUTE_NOTED)
@@ -467,18 +430,15 @@ static int owe_plain(struct client *client, struct server *server,
 	return 0;
 }
 
-/* How many more answers may be owed. */
-static size_t owed_room(const struct server *server)
-{
-	size_t count = pipeline_count(&server->pipeline);
-
-	return count < OWED_MOST ? OWED_MOST - count : 0;
-}
-
 static void sent_to_server(struct client *client, struct server *server, uint64_t size)
 {
-	forward_began(server);
-	count_received(client, server, size);
+	if (!pipeline_is_settled(&server->pipeline)) {
+		server->is_ready = false;
+		server->link.idle_xact_us = 0;
+	}
+	server->seat.pool->stats.bytes_received += size;
+	if (client->slow_log)
+		client->slow_log->received += size;
 }
 
 /* Forwards a plain message. */
@@ -503,7 +463,8 @@ static bool has_walked(
 
 	if (m->type == 'Q' || m->type == 'd')
 		return false;
-	len = walk_requests(client, server, m, owed_room(server));
+	size_t owed = pipeline_count(&server->pipeline);
+	len = walk_requests(client, server, m, owed < OWED_MOST ? OWED_MOST - owed : 0);
 	if (!len)
 		return false;
 	forward_bytes(client, server, m->block, m->bytes, len);
@@ -551,8 +512,11 @@ enum step forward_message(
 	/* a server that reads COPY data waits for the client */
 	if (step == STEP_NEXT && must_hold_back(client, server, m, &facts) &&
 	    pipeline_count(&server->pipeline) > 0 &&
-	    !pipeline_is_copy_in(&server->pipeline))
-		hold_back(server, m);
+	    !pipeline_is_copy_in(&server->pipeline)) {
+		if (m->type == 'E')
+			ask_for_answers(server);
+		server->link.hold = LINK_UNTIL_ANSWERED;
+	}
 	if (step == STEP_NEXT)
 		sent_to_server(client, server, m->size);
 	return step;

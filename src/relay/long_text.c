@@ -32,23 +32,18 @@ struct long_text {
 
 /* ---- freeing ---- */
 
-static void free_part(struct node *n)
-{
-	struct long_part *part = container_of(n, struct long_part, node);
-
-	block_unref(part->block);
-	mem_free(part);
-}
-
 static void free_some(struct long_texts *all, size_t most)
 {
 	for (; most > 0 && !list_is_empty(&all->gone); most--) {
 		struct node *first = list_first(&all->gone);
 		struct long_text *t = container_of(first, struct long_text, node);
-		struct node *part = list_pop_front(&t->parts);
+		struct node *n = list_pop_front(&t->parts);
 
-		if (part) {
-			free_part(part);
+		if (n) {
+			struct long_part *part =
+			    container_of(n, struct long_part, node);
+			block_unref(part->block);
+			mem_free(part);
 		} else {
 			list_pop_front(&all->gone);
 			mem_free(t);

@@ -106,14 +106,6 @@ static bool has_fitted(const struct server *server, const struct client *client)
 		   !(client->params.requested & ~server->confirmed));
 }
 
-static void note_fit(struct server *server, const struct client *client)
-{
-	server->fitted.client_id = vars_id(&client->params.vars);
-	server->fitted.server_id = vars_id(&server->vars);
-	server->fitted.own_id = vars_id(&server->own);
-	server->fitted.client_own = client->params.own;
-}
-
 static void send_sets(struct server *server, struct buf *sql)
 {
 	conn_log(&server->conn, LEVEL_DEBUG | KIND_SERVERS, "varcache_apply: %s",
@@ -230,7 +222,10 @@ bool params_apply(struct server *server, struct client *client)
 		server->link.params.is_applying = true;
 		server->link.params.apply_failed = false;
 	} else if (!has_reported_differences(server, client) && !sql.failed) {
-		note_fit(server, client);
+		server->fitted.client_id = vars_id(&client->params.vars);
+		server->fitted.server_id = vars_id(&server->vars);
+		server->fitted.own_id = vars_id(&server->own);
+		server->fitted.client_own = client->params.own;
 	}
 	if (sql.failed)
 		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
@@ -606,14 +601,6 @@ int params_put_back(
 	return failed;
 }
 
-/* Has a DO or set_config() completed that may have reset a parameter? */
-static bool is_hidden(const struct server *server, const struct message *m)
-{
-	return server->link.params.reset.hidden && m->type == 'C' &&
-	       !server_has_tag(m, "BEGIN") && !server_has_tag(m, "COMMIT") &&
-	       !server_has_tag(m, "ROLLBACK");
-}
-
 void params_note_tag(struct server *server, const struct message *m)
 {
 	static const char *const tags[] = {
@@ -628,8 +615,12 @@ bool params_is_reset(const struct server *server, const struct message *m)
 {
 	if (server->link.params.reset.has_default && server_has_tag(m, "SET"))
 		return true;
-	return server_has_tag(m, "RESET") || server_has_tag(m, "DISCARD ALL") ||
-	       is_hidden(server, m);
+	if (server_has_tag(m, "RESET") || server_has_tag(m, "DISCARD ALL"))
+		return true;
+	/* a DO or set_config() may have reset a parameter */
+	return server->link.params.reset.hidden && m->type == 'C' &&
+	       !server_has_tag(m, "BEGIN") && !server_has_tag(m, "COMMIT") &&
+	       !server_has_tag(m, "ROLLBACK");
 }
 
 void params_note_reset(struct server *server, const struct message *m)

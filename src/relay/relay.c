@@ -153,14 +153,6 @@ static void front_writable(struct conn *conn)
 
 /* ---- client to server ---- */
 
-/* The answer that the pooler gives itself must not stand within a message of the
- * server. */
-static enum step front_wait_to_tell(struct server *server)
-{
-	server->link.hold = LINK_UNTIL_ANSWERED;
-	return STEP_PARK;
-}
-
 /* The query was cancelled while it waited for a server, or there was no room in the
  * queue: answers as PostgreSQL would, without running anything. */
 static enum step front_answer_unrun(struct client *client, const struct message *m)
@@ -221,12 +213,12 @@ static bool is_ignored(const struct server *server, const struct message *m)
 	       message_front(m->type)->flags & MSG_COPY;
 }
 
-static enum step front_unknown(struct client *client, const struct message *m)
+/* The answer that the pooler gives itself must not stand within a message of the
+ * server. */
+static enum step front_wait_to_tell(struct server *server)
 {
-	conn_log(&client->conn, LEVEL_ERROR | KIND_PROTOCOL,
-	    "unknown pkt from client: %u/0x%x", m->type, m->type);
-	client_fatal(client, ERROR_UNKNOWN_PACKET);
-	return STEP_CLOSE;
+	server->link.hold = LINK_UNTIL_ANSWERED;
+	return STEP_PARK;
 }
 
 /* A message of a client without a server: a Close, and what defer_begin allows, is
@@ -262,13 +254,6 @@ static enum step front_without_server(struct client *client, const struct messag
 	return forward_message(client, client_server(client), m);
 }
 
-/* Data for a COPY that was cancelled before its server got it.  A message that waits
- * for the pooler's SETs would be taken for the next query, by a cancel request. */
-static bool is_left_over(const struct server *server, const struct message_row *row)
-{
-	return server->link.params.is_applying && row->flags & MSG_COPY;
-}
-
 static enum step front_message(struct conn *conn, const struct message *m)
 {
 	struct client *client = conn_client(conn);
@@ -277,8 +262,12 @@ static enum step front_message(struct conn *conn, const struct message *m)
 
 	client->is_dropping = false;
 	client->request.ask.last_us = conn_now(conn);
-	if (!(row->flags & MSG_KNOWN) || (row->flags & MSG_LOGIN))
-		return front_unknown(client, m);
+	if (!(row->flags & MSG_KNOWN) || (row->flags & MSG_LOGIN)) {
+		conn_log(conn, LEVEL_ERROR | KIND_PROTOCOL,
+		    "unknown pkt from client: %u/0x%x", m->type, m->type);
+		client_fatal(client, ERROR_UNKNOWN_PACKET);
+		return STEP_CLOSE;
+	}
 	if (m->type == 'X') {
 		conn_doom(conn, "client close request");
 		return STEP_CLOSE;
@@ -296,7 +285,10 @@ static enum step front_message(struct conn *conn, const struct message *m)
 		return STEP_CLOSE;
 	}
 	server = client_server(client);
-	if (server && is_left_over(server, row))
+	/* Data for a COPY that was cancelled before its server got it.  A message that
+	 * waits for the pooler's SETs would be taken for the next query, by a cancel
+	 * request. */
+	if (server && server->link.params.is_applying && row->flags & MSG_COPY)
 		return front_drop(client);
 	/* the ReadyForQuery of its last query comes first, back_sourced() wakes it */
 	if (server && server->link.params.owes_ready)

@@ -64,16 +64,6 @@ static enum sql_fate no_memory(struct client *client, struct server *server)
 	return SQL_BROKEN;
 }
 
-/* Sends what the command needs, in the same transaction; not in a failed transaction,
- * where it would fail too. */
-static int send_before(
-    const struct sql_command *c, struct client *client, struct server *server)
-{
-	if (server->status == 'E')
-		return 0;
-	return sql_before_run(client, server, c->sql.span.kind, c->sql.name, c->text);
-}
-
 /* Sends the command; text has len bytes, without its NUL.  The query owns the command
  * from here on. */
 static enum sql_fate send_command(struct client *client, struct server *server,
@@ -96,7 +86,11 @@ static enum sql_fate send_command(struct client *client, struct server *server,
 	if (len <= KEPT_MAX)
 		buf_put(&q->kept, text, len);
 	server->link.hold = LINK_UNTIL_ANSWERED;
-	if (send_before(&q->command, client, server) < 0 ||
+	/* what the command needs is sent in the same transaction; in a failed one it
+	 * would fail, too */
+	if ((server->status != 'E' &&
+		sql_before_run(client, server, q->command.sql.span.kind,
+		    q->command.sql.name, q->command.text) < 0) ||
 	    send_query(q, server, text, len) < 0)
 		return no_memory(client, server);
 	return SQL_SENT;

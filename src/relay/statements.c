@@ -148,15 +148,6 @@ static void server_text_done(struct server_text *ours)
 
 /* ---- Parse ---- */
 
-/* May ParseComplete be made up?  Only if the server would certainly have sent it, and
- * if its statement is what a Parse would make now. */
-static bool may_make_up_parse(
-    const struct server *server, const struct prepared_text *text)
-{
-	return schema_is_quiet(server) &&
-	       server_prepared_is_held(server, text, server_generation(server));
-}
-
 /* A Parse of a name that is in use: PostgreSQL analyses the text first and then reports
  * an error.  If it reports none, it has lost the statement: see parsed_again. */
 static int parse_again(struct client *client, struct server *server,
@@ -262,7 +253,11 @@ static int parse_new(struct client *client, struct server *server,
     const struct message *m, const char *name, struct prepared_text *text,
     const struct server_text *ours)
 {
-	bool is_made_up = may_make_up_parse(server, ours->text);
+	/* only if the server would certainly have sent ParseComplete, and if its
+	 * statement is what a Parse would make now */
+	bool is_made_up =
+	    schema_is_quiet(server) &&
+	    server_prepared_is_held(server, ours->text, server_generation(server));
 	uint32_t tag;
 
 	if (!is_made_up && server_prepared_close_spoilt(server, ours->text) < 0)

@@ -32,17 +32,6 @@ static bool is_loss(const struct message *m, const struct segment *s)
 		   strcmp(f.sqlstate, SQLSTATE_INSUFFICIENT_PRIVILEGE) != 0);
 }
 
-/* The text of a Bind or Describe in flight; NULL: the server does not have it. */
-static struct prepared_text *used_text(
-    const struct server *server, const struct pipeline_entry *entry)
-{
-	const struct name_map *r = NULL;
-
-	if (entry->type == 'B' || entry->type == 'D')
-		r = name_map_find(server, entry->tag);
-	return r ? prepared_set_find(server->statements, r->ours) : NULL;
-}
-
 /* Is the error the first answer since the last Sync, is everything since then kept in
  * the segment, and was nothing sent after it? */
 static bool has_whole_segment(const struct client *client, const struct server *server,
@@ -65,7 +54,11 @@ bool statements_may_try_again(struct client *client, struct server *server,
 
 	if (m->type != 'E' || !message_is_whole(m))
 		return false;
-	text = used_text(server, done);
+	/* of a Bind or Describe that the server still has */
+	const struct name_map *map = done->type == 'B' || done->type == 'D'
+					 ? name_map_find(server, done->tag)
+					 : NULL;
+	text = map ? prepared_set_find(server->statements, map->ours) : NULL;
 	if (!text || !is_loss(m, server->link.segment))
 		return false;
 	prepared_set_spoil(server->statements, text);

@@ -80,12 +80,6 @@ static bool enter_use(struct requests *r, uint8_t type, bool is_unnamed, bool is
 	return enter(r, type);
 }
 
-/* Describes a portal, whose statement is known. */
-static bool is_of_portal(const struct requests *r, const uint8_t *p)
-{
-	return r->server->link.is_segment_spoilt && p[5] == 'P';
-}
-
 /* Enters a whole message, if it concerns only the ledger.  The table of messages says
  * that those with a body have at least two bytes of it. */
 static bool enter_request(struct requests *r, const uint8_t *p, size_t size)
@@ -104,9 +98,11 @@ static bool enter_request(struct requests *r, const uint8_t *p, size_t size)
 	case 'B':
 		return enter_use(r, 'B', !p[5] && !p[6], !p[5] && p[6]);
 	case 'D':
-		return is_of_portal(r, p) ? enter(r, 'D')
-					  : enter_use(r, 'D', p[5] == 'S' && !p[6],
-						p[5] != 'S' || p[6]);
+		/* one that describes a portal, whose statement is known */
+		return link->is_segment_spoilt && p[5] == 'P'
+			   ? enter(r, 'D')
+			   : enter_use(
+				 r, 'D', p[5] == 'S' && !p[6], p[5] != 'S' || p[6]);
 	case 'C':
 		return !r->is_tracked && !link->is_segment_spoilt && enter(r, 'C');
 	default:

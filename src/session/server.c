@@ -577,24 +577,18 @@ void server_note_unasked(const struct server *server)
 
 /* ---- while a reset or check query runs ---- */
 
-/* An unexpected message: a short one is read as a whole, a long one ends the
- * connection. */
-static enum step unheard_wants_whole(struct server *server, const struct message *m)
-{
-	if (m->size <= PARAMETER_MAX)
-		return STEP_MORE;
-	server_unexpected(server, m, "idle server got dirty");
-	return STEP_CLOSE;
-}
-
 static enum step test_message(struct conn *conn, const struct message *m)
 {
 	struct server *server = conn_server(conn);
 	uint8_t status = 0;
 
 	if (m->type == 'S' || m->type == 'Z') {
-		if (!message_is_whole(m))
-			return unheard_wants_whole(server, m);
+		if (!message_is_whole(m) && m->size <= PARAMETER_MAX)
+			return STEP_MORE;
+		if (!message_is_whole(m)) {
+			server_unexpected(server, m, "idle server got dirty");
+			return STEP_CLOSE;
+		}
 		if (m->type == 'S' && server_note_parameter(server, m, NULL, NULL) < 0)
 			return STEP_CLOSE;
 		if (m->type == 'S')

@@ -231,13 +231,6 @@ static double pool_rate(const struct look *l, size_t row)
 	return grown > 0 ? grown / seconds : 0;
 }
 
-static const char *name_in(const struct look *l, const struct column *c)
-{
-	bool has_recent = l->choice->id == PANEL_LATENCY && c->other;
-
-	return has_recent && l->choice->is_recent ? c->other : c->name;
-}
-
 static double number_in(const struct look *l, size_t row, const struct column *c)
 {
 	const struct table *now = l->in->now;
@@ -255,7 +248,9 @@ static double number_in(const struct look *l, size_t row, const struct column *c
 	case COLUMN_POOL_RATE:
 		return pool_rate(l, row);
 	default:
-		return table_number(now, row, name_in(l, c));
+		if (l->choice->id == PANEL_LATENCY && l->choice->is_recent && c->other)
+			return table_number(now, row, c->other);
+		return table_number(now, row, c->name);
 	}
 }
 

@@ -296,24 +296,17 @@ static void drop_statement(struct effects_look *l)
 	note_object(l, true);
 }
 
-static bool is_tag_of(const char *tag, size_t len, const char *verb)
-{
-	size_t size = strlen(verb);
-
-	return len > size && memcmp(tag, verb, size) == 0;
-}
-
 bool effects_is_schema_tag(const char *tag, size_t len)
 {
 	static const char *const verbs[] = {"CREATE ", "ALTER ", "DROP "};
 
 	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+		size_t size = strlen(verbs[i]);
 		struct sql_token object;
 		struct sql_scan s;
-		if (!is_tag_of(tag, len, verbs[i]))
+		if (len <= size || memcmp(tag, verbs[i], size) != 0)
 			continue;
-		sql_scan_init(
-		    &s, tag + strlen(verbs[i]), len - strlen(verbs[i]), false);
+		sql_scan_init(&s, tag + size, len - size, false);
 		sql_scan_next(&s, &object);
 		return !has_no_dependents(&object);
 	}
@@ -353,14 +346,6 @@ static bool may_be_name(const struct sql_token *t)
 	       (t->kind == SQL_NAME && t->len > 0 && !t->is_open);
 }
 
-/* Scans to the end of the statement and returns its offset. */
-static size_t take_end(struct effects_look *l)
-{
-	while (!effects_look_is_end(l))
-		effects_inner_next(l);
-	return (size_t)(l->token.from - l->text);
-}
-
 /* Reads the rest of a PREPARE, EXECUTE or DEALLOCATE; the token is the statement's
  * name.  Only the first statement of a text counts, and only if no other one
  * follows. */
@@ -373,7 +358,9 @@ static void take_command(
 		return;
 	span.from = (uint32_t)(name->from - l->text);
 	span.to = (uint32_t)(name->to - l->text);
-	span.end = (uint32_t)take_end(l);
+	while (!effects_look_is_end(l))
+		effects_inner_next(l);
+	span.end = (uint32_t)(l->token.from - l->text);
 	l->effects.command = span;
 }
 

@@ -186,11 +186,6 @@ uint64_t prepared_registry_last(const struct prepared_registry *r)
 	return prepared_store_last(r->store);
 }
 
-static bool is_same(const struct stored_text *s, const uint8_t *key, size_t len)
-{
-	return s->len == len && (!len || memcmp(s->key, key, len) == 0);
-}
-
 struct prepared_text *prepared_restore(struct prepared_registry *r, uint64_t id,
     const char *reading, const uint8_t *key, size_t len)
 {
@@ -198,7 +193,10 @@ struct prepared_text *prepared_restore(struct prepared_registry *r, uint64_t id,
 	struct wanted w = {.registry = r, .key = key, .len = len};
 
 	if (t)
-		return is_same(t->stored, key, len) ? prepared_ref(t) : NULL;
+		return t->stored->len == len &&
+			       (!len || memcmp(t->stored->key, key, len) == 0)
+			   ? prepared_ref(t)
+			   : NULL;
 	w.stored = prepared_store_restore(r->store, id, reading, key, len);
 	/* If others may have it, these bytes have no other text here. */
 	return w.stored && w.stored->context ? get_shared(&w, reading)

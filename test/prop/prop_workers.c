@@ -1357,7 +1357,7 @@ static void check_patience(const struct ask *ask)
 		const struct limits *l = w.part[0].limits;
 		fprintf(stderr,
 		    "kind %d snap %d pool %u part %u wanted %x seekers %zu servers %d "
-		    "conn %d own %zu resting %d desk wake %ld yielded %ld fail %d "
+		    "conn %d own %zu resting %d runner wake %ld yielded %ld fail %d "
 		    "kicked %d check %d\n",
 		    ask->kind, (int)(l - snapshots), number_of(pool), pool->part.worker,
 		    pool->part.wanted, pool->part.seekers.count,

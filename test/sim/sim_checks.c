@@ -180,7 +180,7 @@ void checks_turn(void)
 static bool is_gone_with_clients(const char *name)
 {
 	static const char *const names[] = {"client_cache", "login_cache",
-	    "stream_queue", "unnamed_cache", "segment_cache", "alias_cache"};
+	    "stream_queue", "unnamed_cache", "segment_cache", "name_map_cache"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (strcmp(name, names[i]) == 0)
