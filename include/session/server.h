@@ -307,6 +307,10 @@ uint32_t server_next_tag(struct server *server);
 /* Enters in the ledger that a message of this type was sent, whose answer is owed. -1:
  * no memory. */
 int server_owe(struct server *server, uint8_t type, enum owed_to to, uint32_t tag);
+/* Send the message; the ledger is the caller's.  Without a Flush the server keeps its
+ * answers until the client's Sync. */
+void server_put_sync(struct server *server);
+void server_put_flush(struct server *server);
 /* Sends sql as a simple Query of the pooler, whose answer no client gets. */
 void server_query(struct server *server, const char *sql);
 /* Sends one command, in extended messages without Sync.  They use a name of the

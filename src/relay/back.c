@@ -263,8 +263,6 @@ static bool is_looked_at(const struct server *server, const struct message *m)
  * server has skipped everything up to the Sync. */
 static void back_begin_again(struct server *server)
 {
-	static const uint8_t sync[] = {'S', 0, 0, 0, 4};
-
 	conn_log(&server->conn, LEVEL_DEBUG | KIND_SERVERS,
 	    "prepared statement lost, trying again");
 	server->link.is_trying_again = true;
@@ -272,7 +270,7 @@ static void back_begin_again(struct server *server)
 		return;
 	if (pipeline_owe(&server->pipeline, 'S', OWED_SELF, 0) < 0)
 		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
-	stream_put(&server->conn.stream, NULL, sync, sizeof(sync));
+	server_put_sync(server);
 }
 
 static enum step back_try_again(struct server *server, struct client *client)

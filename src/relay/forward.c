@@ -144,14 +144,6 @@ static bool must_hold_back(const struct client *client, const struct server *ser
 	}
 }
 
-/* Sends a Flush, without which the server would keep its answers until the client's
- * Sync. */
-static void ask_for_answers(struct server *server)
-{
-	static const uint8_t flush[] = {'H', 0, 0, 0, 4};
-	stream_put(&server->conn.stream, NULL, flush, sizeof(flush));
-}
-
 bool forward_may_go_on(const struct server *server)
 {
 	return pipeline_count(&server->pipeline) < OWED_MOST ||
@@ -160,7 +152,7 @@ bool forward_may_go_on(const struct server *server)
 
 enum step forward_hold(struct server *server)
 {
-	ask_for_answers(server);
+	server_put_flush(server);
 	server->link.hold = LINK_UNTIL_ANSWERED;
 	return STEP_PARK;
 }
@@ -514,7 +506,7 @@ enum step forward_message(
 	    pipeline_count(&server->pipeline) > 0 &&
 	    !pipeline_is_copy_in(&server->pipeline)) {
 		if (m->type == 'E')
-			ask_for_answers(server);
+			server_put_flush(server);
 		server->link.hold = LINK_UNTIL_ANSWERED;
 	}
 	if (step == STEP_NEXT)

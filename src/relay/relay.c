@@ -195,9 +195,7 @@ static void front_begin(struct client *client, struct server *server)
  * depends on it.  A Flush may be needed to see the end. */
 static enum step front_wait_for_copy(struct server *server, const struct message *m)
 {
-	static const uint8_t flush[] = {'H', 0, 0, 0, 4};
-
-	stream_put(&server->conn.stream, NULL, flush, sizeof(flush));
+	server_put_flush(server);
 	server->link.hold = LINK_UNTIL_COPY_END;
 	server->link.held_type = m->type;
 	return STEP_PARK;

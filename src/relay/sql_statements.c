@@ -99,7 +99,6 @@ static enum sql_fate send_command(struct client *client, struct server *server,
 enum sql_fate sql_rewrite_query(struct client *client, struct server *server,
     const struct message *m, const struct sql_effects *effects)
 {
-	static const uint8_t flush[] = {'H', 0, 0, 0, 4};
 	const char *text = (const char *)m->bytes + HEADER_LEN;
 	struct sql_command command;
 	size_t len;
@@ -116,7 +115,7 @@ enum sql_fate sql_rewrite_query(struct client *client, struct server *server,
 	if (!begin_is_all(server)) {
 		/* otherwise the answers that it waits for would come only with a Sync
 		 */
-		stream_put(&server->conn.stream, NULL, flush, sizeof(flush));
+		server_put_flush(server);
 		sql_command_done(&command);
 		return SQL_WAIT;
 	}
@@ -135,9 +134,7 @@ bool sql_wants_whole(const struct server *server, const struct message *m)
  */
 static int end_skipping(struct server *server)
 {
-	static const uint8_t sync[] = {'S', 0, 0, 0, 4};
-
-	stream_put(&server->conn.stream, NULL, sync, sizeof(sync));
+	server_put_sync(server);
 	return pipeline_owe(&server->pipeline, 'S', OWED_CLIENT, 0);
 }
 

@@ -393,11 +393,23 @@ int server_command(struct server *server, const char *sql, uint32_t tag)
 	return failed;
 }
 
+/* What has no body. */
+static const uint8_t sync_bytes[] = {'S', 0, 0, 0, 4};
+static const uint8_t flush_bytes[] = {'H', 0, 0, 0, 4};
+
+void server_put_sync(struct server *server)
+{
+	stream_put(&server->conn.stream, NULL, sync_bytes, sizeof(sync_bytes));
+}
+
+void server_put_flush(struct server *server)
+{
+	stream_put(&server->conn.stream, NULL, flush_bytes, sizeof(flush_bytes));
+}
+
 int server_sync(struct server *server)
 {
-	static const uint8_t sync[] = {'S', 0, 0, 0, 4};
-
-	stream_put(&server->conn.stream, NULL, sync, sizeof(sync));
+	server_put_sync(server);
 	server->is_ready = false;
 	return pipeline_owe(&server->pipeline, 'S', OWED_SELF, 0);
 }
@@ -419,13 +431,12 @@ void server_query(struct server *server, const char *sql)
 
 void server_ask(struct server *server)
 {
-	static const uint8_t sync[] = {'S', 0, 0, 0, 4};
 	struct buf buf;
 
 	buf_init(&buf, 0);
-	buf_put(&buf, sync, sizeof(sync));
+	buf_put(&buf, sync_bytes, sizeof(sync_bytes));
 	prepared_put_close(PREPARED_NONE, &buf);
-	buf_put(&buf, sync, sizeof(sync));
+	buf_put(&buf, sync_bytes, sizeof(sync_bytes));
 	if (pipeline_ask(&server->pipeline) < 0)
 		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 	server->is_ready = false;
