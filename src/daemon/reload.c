@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "base/errors.h"
-#include "daemon/adoption.h"
+#include "daemon/config_apply.h"
 #include "daemon/config_diff.h"
 #include "login/listen.h"
 #include "metrics/metrics.h"
@@ -66,9 +66,9 @@ void reload_adopt(struct daemon *d, struct loaded_config *next)
 	    "configuration of %s: %zu databases, %zu users, %zu peers",
 	    next->config->file, next->config->database_count, next->config->user_count,
 	    next->config->peer_count);
-	struct adoption *adoption = adoption_new(&d->in_force, next);
-	adoption_spread(site, adoption);
-	adoption_unref(&adoption);
+	struct config_apply *apply = config_apply_new(&d->in_force, next);
+	config_apply_spread(site, apply);
+	config_apply_unref(&apply);
 	loaded_config_take(&d->in_force, next);
 	listen_apply_settings(site);
 	metrics_review(site);
@@ -89,10 +89,10 @@ void reload_changed_tls(struct daemon *d)
 	if (loaded_config_load_tls(&next, &d->in_force) > 0) {
 		log_put(d->site.log, LEVEL_LOG | KIND_TLS, NULL,
 		    "certificate files have changed, using them");
-		struct adoption *adoption = adoption_new(&d->in_force, &next);
-		adoption_limit_to_tls(adoption);
-		adoption_spread(&d->site, adoption);
-		adoption_unref(&adoption);
+		struct config_apply *apply = config_apply_new(&d->in_force, &next);
+		config_apply_limit_to_tls(apply);
+		config_apply_spread(&d->site, apply);
+		config_apply_unref(&apply);
 		loaded_config_take(&d->in_force, &next);
 		metrics_review(&d->site);
 	}

@@ -156,8 +156,10 @@ static void login_keep_keys(struct client *client, struct pool *pool)
 	if (memcmp(login->verifier.stored_key, secret->scram.stored_key,
 		SCRAM_KEY_LEN) != 0)
 		return;
-	memcpy(pool->credentials.login_keys.client_key, login->scram.client_key, SCRAM_KEY_LEN);
-	memcpy(pool->credentials.login_keys.server_key, secret->scram.server_key, SCRAM_KEY_LEN);
+	memcpy(pool->credentials.login_keys.client_key, login->scram.client_key,
+	    SCRAM_KEY_LEN);
+	memcpy(pool->credentials.login_keys.server_key, secret->scram.server_key,
+	    SCRAM_KEY_LEN);
 	pool->credentials.has_login_keys = true;
 }
 

@@ -375,7 +375,8 @@ static void offer_pool(struct offer *offer, struct pool *pool)
 	struct parcel parcel = {.kind = PARCEL_POOL,
 	    .pool = {.database = pool->database->name,
 		.user = pool->user->name,
-		.found = pool->credentials.has_found ? pool->credentials.found.text : NULL,
+		.found =
+		    pool->credentials.has_found ? pool->credentials.found.text : NULL,
 		.found_us = ago(offer, pool->credentials.found_us),
 		.has_keys = pool->credentials.has_login_keys,
 		.keys = pool->credentials.login_keys,

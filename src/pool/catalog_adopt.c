@@ -20,15 +20,15 @@ static bool is_text_equal(const char *a, const char *b)
 
 /* ---- databases ---- */
 
-struct adoption {
+struct catalog_change {
 	struct catalog *c;
 	struct config *old; /* NULL at the start */
 	catalog_note_fn *note;
 	void *note_ctx;
 };
 
-static void adopt_entry(
-    const struct adoption *a, struct database *db, const struct database_config *entry)
+static void adopt_entry(const struct catalog_change *a, struct database *db,
+    const struct database_config *entry)
 {
 	bool is_losing_user = db->forced_user && !entry->user;
 
@@ -55,7 +55,7 @@ static void adopt_entry(
 
 /* Most entries have not changed, and the walk goes through memory in order; looking up
  * the name would take several times as long. */
-static struct database *database_of_entry(const struct adoption *a,
+static struct database *database_of_entry(const struct catalog_change *a,
     struct database *const *known, const struct database_config *entry)
 {
 	struct database *db;
@@ -66,7 +66,7 @@ static struct database *database_of_entry(const struct adoption *a,
 	return db ? db : database_new(a->c, entry->name);
 }
 
-static void adopt_databases(const struct adoption *a)
+static void adopt_databases(const struct catalog_change *a)
 {
 	const struct config *config = a->c->config;
 	struct database **known = a->c->by_entry;
@@ -85,7 +85,7 @@ static void adopt_databases(const struct adoption *a)
 }
 
 /* Drops the databases that have no entry in the new snapshot. */
-static void drop_missing(const struct adoption *a)
+static void drop_missing(const struct catalog_change *a)
 {
 	struct database *db;
 	size_t at = 0;
@@ -102,7 +102,7 @@ static void drop_missing(const struct adoption *a)
 	}
 }
 
-static void drop_peers(const struct adoption *a)
+static void drop_peers(const struct catalog_change *a)
 {
 	const struct config *old = a->old, *config = a->c->config;
 	size_t at = 0;
@@ -117,7 +117,7 @@ static void drop_peers(const struct adoption *a)
 	}
 }
 
-static void adopt_template(const struct adoption *a)
+static void adopt_template(const struct catalog_change *a)
 {
 	struct catalog *c = a->c;
 	const struct database_config *old = c->template, *new = c->config->template;
@@ -141,7 +141,7 @@ static void adopt_template(const struct adoption *a)
 
 /* The global target_session_attrs has changed.  The role of servers that were accepted
  * under the old value may be unknown, so they are replaced. */
-static void adopt_target(const struct adoption *a)
+static void adopt_target(const struct catalog_change *a)
 {
 	struct database *db;
 	size_t at = 0;
@@ -160,7 +160,7 @@ static void adopt_target(const struct adoption *a)
 
 /* ---- users ---- */
 
-static void adopt_user_entries(const struct adoption *a)
+static void adopt_user_entries(const struct catalog_change *a)
 {
 	struct catalog *c = a->c;
 	struct user *user;
@@ -193,7 +193,7 @@ static void adopt_stand_in(struct catalog *c)
 void catalog_adopt(struct catalog *c, struct config *config, struct userlist *users,
     catalog_note_fn *note, void *note_ctx)
 {
-	struct adoption a = {c, c->config, note, note_ctx};
+	struct catalog_change a = {c, c->config, note, note_ctx};
 	const char *auth_user = text_or_null(config->settings.global.auth_user);
 	struct pool *pool;
 

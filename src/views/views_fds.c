@@ -114,7 +114,9 @@ static const char *password_shown(
 {
 	const struct pool *pool = row->pool;
 
-	return receiver && pool && pool->credentials.has_found ? pool->credentials.found.text : NULL;
+	return receiver && pool && pool->credentials.has_found
+		   ? pool->credentials.found.text
+		   : NULL;
 }
 
 static void put_row(struct fds *fds, const struct fd_row *row)

@@ -1,7 +1,7 @@
 /*
  * Brings a snapshot to each site.  The catalog applies it to databases and users.
  */
-#include "daemon/adoption.h"
+#include "daemon/config_apply.h"
 
 #include <stdatomic.h>
 
@@ -11,7 +11,7 @@
 #include "session/crew.h"
 #include "session/session.h"
 
-struct adoption {
+struct config_apply {
 	struct config *config;      /* one reference, as of the next two members */
 	struct access_rules *rules; /* NULL: auth_type needs no rules */
 	struct tls_setup *tls;
@@ -23,17 +23,17 @@ struct adoption {
 	bool is_tls_only;
 };
 
-/* An adoption as a letter to a worker that did not answer. */
+/* One as a letter to a worker that did not answer. */
 struct notice {
 	struct letter letter;
 	struct site *site;
-	struct adoption *adoption; /* one reference */
+	struct config_apply *apply; /* one reference */
 };
 
-struct adoption *adoption_new(
+struct config_apply *config_apply_new(
     const struct loaded_config *running, const struct loaded_config *next)
 {
-	struct adoption *a = mem_zero(sizeof(*a));
+	struct config_apply *a = mem_zero(sizeof(*a));
 
 	a->refs = 1;
 	a->config = config_ref(next->config);
@@ -45,14 +45,14 @@ struct adoption *adoption_new(
 	return a;
 }
 
-void adoption_limit_to_tls(struct adoption *a)
+void config_apply_limit_to_tls(struct config_apply *a)
 {
 	a->is_tls_only = true;
 }
 
-void adoption_unref(struct adoption **ap)
+void config_apply_unref(struct config_apply **ap)
 {
-	struct adoption *a = *ap;
+	struct config_apply *a = *ap;
 
 	*ap = NULL;
 	if (!a || atomic_fetch_sub(&a->refs, 1) > 1)
@@ -75,7 +75,7 @@ static void note_change(void *ctx, const char *text)
 		log_put(site->log, LEVEL_WARNING | KIND_RELOAD, NULL, "%s", text);
 }
 
-void adoption_take(struct site *site, const struct adoption *a)
+void config_apply_take(struct site *site, const struct config_apply *a)
 {
 	const struct settings *s = &a->config->settings;
 
@@ -105,22 +105,22 @@ void adoption_take(struct site *site, const struct adoption *a)
 
 static void adopt(struct site *site, void *ctx)
 {
-	const struct adoption *a = ctx;
+	const struct config_apply *a = ctx;
 
 	crew_follow_order(site, a->order);
-	adoption_take(site, a);
+	config_apply_take(site, a);
 }
 
 static void notice_opened(struct letter *letter)
 {
 	struct notice *notice = container_of(letter, struct notice, letter);
 
-	adopt(notice->site, notice->adoption);
-	adoption_unref(&notice->adoption);
+	adopt(notice->site, notice->apply);
+	config_apply_unref(&notice->apply);
 	mem_free(notice);
 }
 
-void adoption_spread(struct site *control, struct adoption *a)
+void config_apply_spread(struct site *control, struct config_apply *a)
 {
 	struct crew *crew = control->crew ? control->crew->crew : NULL;
 
@@ -132,7 +132,7 @@ void adoption_spread(struct site *control, struct adoption *a)
 			atomic_fetch_add(&a->refs, 1);
 			notice->letter.open = notice_opened;
 			notice->site = to->site;
-			notice->adoption = a;
+			notice->apply = a;
 			crew_post(to, &notice->letter);
 		}
 	adopt(control, a);
