@@ -61,7 +61,8 @@ struct slab {
 	struct slab_chunk *chunks; /* owned; the newest first */
 	/* objects of the newest chunk that were never handed out */
 	size_t fresh;
-	size_t next_count; /* number of objects that the next chunk will have */
+	size_t next_count; /* number of objects that the next chunk will have; 0: each
+			      object is allocated alone */
 	struct mem *mem;
 };
 
@@ -72,6 +73,12 @@ void mem_init(struct mem *m);
 void mem_draw(struct mem *m, void *p, size_t len);
 /* Makes a slab, which belongs to m.  The name is borrowed (a string literal). */
 struct slab *slab_new(struct mem *m, const char *name, size_t size);
+/* Makes a slab for objects that go from thread to thread: none belongs to a chunk, and
+ * none is kept for later.  slab_send takes one out of the count, and slab_receive
+ * counts it in the slab of its next thread, where it has the same size. */
+struct slab *slab_new_single(struct mem *m, const char *name, size_t size);
+void slab_send(struct slab *s);
+void slab_receive(struct slab *s);
 /* Frees the slab with its free list; all objects must have been put back. */
 void slab_free(struct slab **s);
 /* Returns zeroed memory. */

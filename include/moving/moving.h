@@ -42,17 +42,11 @@ typedef int moving_emit_fn(void *ctx, const struct parcel *parcel, int fd);
  * requests wait, because the other process may begin to use what was described before
  * we know of it.  -1: emit has returned -1. */
 int moving_offer(struct site *site, bool is_first, moving_emit_fn *emit, void *ctx);
-/* Describes one server that has left its pool for another site of this process: first
- * what it needs there, then the server, all without descriptors.  seat.h says in which
- * state it comes.  -1: emit has returned -1. */
-int moving_offer_server(
-    struct site *site, struct server *server, moving_emit_fn *emit, void *ctx);
-int moving_offer_pool(
-    struct site *site, struct pool *pool, moving_emit_fn *emit, void *ctx);
 /* Does the client rest, so that it can go to another site of this process?  Then it has
  * no server and wants none, and nothing is on its way to it. */
 bool moving_is_at_rest(const struct client *client);
-/* The same as moving_offer_server for such a client that was hushed. */
+/* Describes such a client that was hushed: first what it needs there, then the client,
+ * all without descriptors.  -1: emit has returned -1. */
 int moving_offer_client(
     struct site *site, struct client *client, moving_emit_fn *emit, void *ctx);
 /* Another process has taken over what was offered: closes it here silently.

@@ -10,8 +10,9 @@
  * left to do. */
 struct verdict notes_hear(
     struct catalog *c, const struct central_note *note, uint64_t now_us);
-/* Does a client of this worker wait for a server of this pool? */
-bool notes_is_waited_for(struct catalog *c, const struct central_pool *whole);
+/* The pool of this worker for a server that was sent to it, made if needed; NULL: its
+ * database does not exist here. */
+struct pool *notes_pool(struct catalog *c, const struct central_pool *whole);
 /* A server that was sent to this worker cannot be used here: it no longer counts. */
 void notes_lost(struct catalog *c, struct central_pool *whole);
 

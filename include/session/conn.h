@@ -86,6 +86,8 @@ struct conn_ops {
 	void (*connected)(struct conn *conn); /* dial only */
 	/* After conn_hush_to_go: nothing is in transit any more. */
 	void (*silent)(struct conn *conn);
+	/* After conn_leave: the function detaches the connection. */
+	void (*leaves)(struct conn *conn);
 	/* Bytes that come before messages: a PROXY header, TLS, or the answer to an
 	 * SSLRequest.  *taken is len; the function lowers it if it takes less.  The
 	 * rest goes to the table that is then in force.  If the bytes are messages
@@ -223,6 +225,19 @@ bool conn_is_silent(const struct conn *conn);
 /* For a move to another site of the process: conn_hush for good, and ops->silent in a
  * later turn, when nothing is in transit any more. */
 void conn_hush_to_go(struct conn *conn);
+/*
+ * To another site of the process as the same object.  conn_leave: no more messages are
+ * shown, and ops->leaves follows in a later step of the turn; it calls conn_detach.
+ * conn_detach may also be called from outside of the connection's handlers.  Then no
+ * thread has the connection, until conn_attach is called at the other site: what has
+ * arrived and was not taken is shown to its owner there, and no deadline is set.
+ * Instead of that, conn_close_detached closes the socket.  -1: no memory; the
+ * connection stays and is doomed.
+ */
+void conn_leave(struct conn *conn);
+int conn_detach(struct conn *conn);
+void conn_attach(struct conn *conn, struct site *site);
+void conn_close_detached(struct conn *conn);
 /* Appends the bytes that have arrived and were not taken; they are kept here as well.
  */
 void conn_put_unread(const struct conn *conn, struct buf *out);

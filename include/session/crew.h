@@ -52,14 +52,11 @@ struct crew_member {
 };
 
 struct passage;
-struct server;
 
 /* Functions of other floors that the crew calls; set by daemon. */
 struct crew_ops {
 	/* A connection that another site has accepted has arrived. */
 	void (*admit)(struct site *site, struct passage *passage);
-	/* Sends a server, which has left its pool, to another site. */
-	void (*hand)(struct server *server, unsigned site);
 };
 
 struct crew {

@@ -21,6 +21,7 @@
 
 struct error_fields;
 struct dial;
+struct transfer;
 
 enum { BACKEND_KEY_MAX = 260 };
 
@@ -231,8 +232,8 @@ struct server {
 	char *host;     /* owned: the host in the configuration; NULL: a unix socket */
 	int port;
 	uint32_t remote_pid;
-	uint8_t lent_to;     /* the site that it is going to: see moving/lend.h */
-	unsigned lent_after; /* the order that was the last one then: see crew.h */
+	struct transfer *transfer; /* owned: it goes to another worker, see
+				      broker/transfer.h; NULL: it does not */
 };
 
 static inline struct server *conn_server(const struct conn *conn)
@@ -280,11 +281,14 @@ void server_retire(struct server *server, const char *reason);
 /* The server is given to another client or closes: the cancel requests aimed at it are
  * checked again. */
 void server_review_cancels(struct server *server);
+/* The server is no longer there for them: they lose their target. */
+void server_lose_cancels(struct server *server);
 /* server_retire for a server that its client has left in an unusable state. */
 void server_abandon(struct server *server, const char *reason);
 /* The end of every server connection: sends Terminate, calls server_events->gone,
  * frees.  For ops->closed. */
 void server_leave(struct server *server, const char *reason);
+void server_closed(struct conn *conn, const char *reason); /* the same */
 /* Notes a ParameterStatus in server->vars, and in `also` if not NULL.  One that is not
  * tracked is appended to untracked, if not NULL.  -1: malformed or no memory; the
  * server is doomed. */

@@ -128,8 +128,9 @@ struct server_events {
 	void (*gone)(struct server *server, const char *reason);
 };
 
-/* How many servers have gone to other sites and come from them; see moving/lend.h. */
-struct lend_counts {
+/* How many servers have gone to other sites and come from them; see broker/transfer.h.
+ */
+struct transfer_counts {
 	uint64_t out, in;
 	uint64_t waits_served; /* servers that came while a client waited for one */
 };
@@ -198,7 +199,7 @@ struct site {
 	struct list listeners;   /* struct listener by .node */
 	/* see moving/bundle.h; NULL: nothing has come from another site */
 	struct moving *moving_within;
-	struct lend_counts lend_counts;
+	struct transfer_counts transfer_counts;
 	/* the clients that are about to go to another site, or NULL, and how many have
 	 * gone and come: see moving/relocate.h */
 	struct relocation *relocation;

@@ -54,6 +54,9 @@ struct prepared_text {
 	struct prepared_body *body;
 };
 
+/* Does the text belong to this registry, or one of the same store? */
+bool prepared_is_of(const struct prepared_text *t, const struct prepared_registry *r);
+
 /* What the names of statements begin with: those of named Parses, and those of PREPARE.
  */
 #define PREPARED_PREFIX     "PGBOUNCER_"
@@ -114,6 +117,14 @@ void prepared_registry_skip(struct prepared_registry *r, uint64_t id);
 uint64_t prepared_registry_last(const struct prepared_registry *r);
 struct prepared_text *prepared_restore(struct prepared_registry *r, uint64_t id,
     const char *reading, const uint8_t *key, size_t len);
+/* For a text that goes to the registry of another thread: makes a copy, without a body,
+ * that belongs to no registry and keeps the bytes in the store.  prepared_unpack makes
+ * a text of r of it, with one reference for the caller, and frees it; NULL: no memory.
+ * prepared_drop_packed only frees it. */
+struct prepared_text *prepared_pack(const struct prepared_text *t);
+struct prepared_text *prepared_unpack(
+    struct prepared_registry *r, struct prepared_text *packed);
+void prepared_drop_packed(struct prepared_text *packed);
 struct prepared_text *prepared_ref(struct prepared_text *t);
 void prepared_unref(struct prepared_text *t); /* t may be NULL */
 /* A statement name that no text ever gets.  It is sent when the client's name is
@@ -205,6 +216,15 @@ void prepared_set_clear(struct prepared_set **s);
 size_t prepared_set_count(const struct prepared_set *s);
 /* Fills items with all texts, the least recently used first. */
 void prepared_set_list(const struct prepared_set *s, struct prepared_item *items);
+
+/* Texts of a set that goes to another thread: each is packed.  Nothing else may be done
+ * with the set, until prepared_set_unpack finds each text in the registry that it
+ * belongs to, or prepared_set_drop_packed frees it.  Texts with a body are left out.
+ * -1: no memory; some are missing. */
+void prepared_set_pack(struct prepared_set **s);
+int prepared_set_unpack(struct prepared_set **s, struct prepared_registry *registry,
+    struct prepared_registry *sql_registry);
+void prepared_set_drop_packed(struct prepared_set **s);
 
 /* ---- the journal: changes whose message is still in flight ---- */
 enum prepared_change {

@@ -22,12 +22,14 @@ struct parse_context;
 /* A text: immutable while anybody has it, except for the fields that are marked as the
  * store's. */
 struct stored_text {
+	struct prepared_store *store;  /* borrowed */
 	uint64_t id;                   /* counts from 1 */
 	char name[PREPARED_NAME_SIZE]; /* the prefix and the id */
 	struct parse_context
-	    *context;    /* borrowed; the store's; NULL: it belongs to one taker */
-	uint32_t hash;   /* the store's */
-	uint32_t takers; /* the store's, protected by its lock */
+	    *context;  /* borrowed; the store's; NULL: it belongs to one taker */
+	uint32_t hash; /* the store's */
+	/* the store's; given back under its lock */
+	_Atomic uint32_t takers;
 	/* query text with its NUL, then the types as in Parse.  A NUL stands behind the
 	 * key, so that even a malformed one ends like a string. */
 	size_t len;
@@ -50,8 +52,10 @@ const struct stored_text *prepared_store_take(
  * these bytes have another id here, it is one that nobody else gets. */
 const struct stored_text *prepared_store_restore(struct prepared_store *s, uint64_t id,
     const char *reading, const uint8_t *key, size_t len);
+/* Takes a text once more that the caller has.  It needs no lock. */
+void prepared_store_share(const struct stored_text *text);
 /* Gives back what was taken. */
-void prepared_store_give(struct prepared_store *s, const struct stored_text *text);
+void prepared_store_give(const struct stored_text *text);
 
 /*
  * The generation of a database's schema: a number that rises whenever its tables, types

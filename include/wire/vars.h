@@ -88,6 +88,11 @@ void vars_fill(struct vars *to, const struct vars *from);
 bool vars_is_same(const struct vars *a, const struct vars *b, size_t i);
 /* Whether all parameters have the same values. */
 bool vars_is_equal(const struct vars *a, const struct vars *b);
+/* Appends all values, for a schema with the same names: that of another thread. */
+void vars_put_all(const struct vars *v, struct buf *out);
+/* Takes over what vars_put_all has appended at *at, and moves *at behind it.  -1: no
+ * memory, and v has not changed. */
+int vars_take_all(struct vars *v, const uint8_t **at);
 /* A number that stands for all values: sets of one schema that have the same id, at
  * whatever times, have the same values.  It is never 0. */
 uint64_t vars_id(const struct vars *v);

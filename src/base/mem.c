@@ -210,6 +210,26 @@ struct slab *slab_new(struct mem *m, const char *name, size_t size)
 	return s;
 }
 
+struct slab *slab_new_single(struct mem *m, const char *name, size_t size)
+{
+	struct slab *s = slab_new(m, name, size);
+
+	s->next_count = 0;
+	return s;
+}
+
+void slab_send(struct slab *s)
+{
+	assert(!s->next_count && s->used > 0);
+	s->used--;
+}
+
+void slab_receive(struct slab *s)
+{
+	assert(!s->next_count);
+	s->used++;
+}
+
 static struct free_object *pop_free(struct slab *s)
 {
 	struct free_object *object = s->free_list;
@@ -260,7 +280,7 @@ static void *take_fresh(struct slab *s)
 
 void *slab_take(struct slab *s)
 {
-	void *object = pop_free(s);
+	void *object = s->next_count ? pop_free(s) : mem_alloc(s->size);
 
 	if (!object)
 		object = take_fresh(s);
@@ -280,9 +300,13 @@ void slab_put(struct slab *s, void *p)
 	if (!p)
 		return;
 	assert(s->used > 0);
+	s->used--;
+	if (!s->next_count) {
+		mem_free(p);
+		return;
+	}
 	object->next = s->free_list;
 	s->free_list = object;
-	s->used--;
 	s->free++;
 	forbid_use(object, s->size);
 }

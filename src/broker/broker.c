@@ -8,6 +8,7 @@
 #include "broker/dial.h"
 #include "broker/host_monitor.h"
 #include "broker/spellings.h"
+#include "broker/transfer.h"
 #include "pool/notes.h"
 #include "session/client.h"
 #include "session/crew.h"
@@ -101,7 +102,7 @@ static void broker_place(struct server *server, const struct verdict *v)
 		break;
 	case VERDICT_HAND:
 		server_rest(server, 0);
-		server->conn.site->crew->crew->ops->hand(server, v->site);
+		transfer_begin(server, v->site);
 		break;
 	case VERDICT_NONE:
 	case VERDICT_WAIT:

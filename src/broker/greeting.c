@@ -19,35 +19,6 @@ void greeting_done(struct greeting *g)
 	buf_done(&g->welcome.untracked);
 }
 
-/* ---- the text ---- */
-
-/* What stands before each value. */
-enum { VALUE_NONE, VALUE, VALUE_ENCODED };
-
-static void put_text(const struct welcome *welcome, struct buf *text)
-{
-	size_t count = vars_schema_count(vars_schema(&welcome->vars));
-
-	for (size_t i = 0; i < count; i++) {
-		const char *value = vars_get(&welcome->vars, i);
-		const char *encoding = vars_encoding(&welcome->vars, i);
-		buf_put_u8(text, encoding ? VALUE_ENCODED : value ? VALUE : VALUE_NONE);
-		if (value)
-			buf_put_str(text, value);
-		if (encoding)
-			buf_put_str(text, encoding);
-	}
-	buf_put(text, welcome->untracked.bytes, welcome->untracked.len);
-}
-
-static const char *take_string(const uint8_t **at, bool is_there)
-{
-	const char *string = is_there ? (const char *)*at : NULL;
-
-	*at += string ? strlen(string) + 1 : 0;
-	return string;
-}
-
 /* ---- changes ---- */
 
 void greeting_follow(struct greeting *g, const struct greeting_place *place)
@@ -59,15 +30,9 @@ void greeting_follow(struct greeting *g, const struct greeting_place *place)
 	buf_init(&text, 0);
 	g->number = central_read_welcome(place->view, place->pool, &text);
 	if (g->number && text.len && !text.failed) {
-		/* what there is no memory for stays as it was */
-		size_t count = vars_schema_count(vars_schema(&g->welcome.vars));
 		const uint8_t *at = text.bytes, *end = at + text.len;
-		for (size_t i = 0; i < count; i++) {
-			uint8_t kind = *at++;
-			const char *value = take_string(&at, kind != VALUE_NONE);
-			const char *encoding = take_string(&at, kind == VALUE_ENCODED);
-			(void)vars_set_in(&g->welcome.vars, i, value, encoding);
-		}
+		/* without memory they stay as they were */
+		(void)vars_take_all(&g->welcome.vars, &at);
 		buf_clear(&g->welcome.untracked);
 		buf_put(&g->welcome.untracked, at, (size_t)(end - at));
 	}
@@ -82,8 +47,10 @@ static bool may_share(struct greeting *g, const struct greeting_place *place)
 	struct buf text;
 
 	buf_init(&text, 0);
-	if (is_shared)
-		put_text(&g->welcome, &text);
+	if (is_shared) {
+		vars_put_all(&g->welcome.vars, &text);
+		buf_put(&text, g->welcome.untracked.bytes, g->welcome.untracked.len);
+	}
 	bool is_done = text.failed || central_write_welcome(place->view, place->pool,
 					  &g->number, is_shared ? &text : NULL);
 	buf_done(&text);

@@ -197,6 +197,8 @@ int site_build_empty(struct site *site)
 
 void site_build_free(struct site *site)
 {
+	/* what has arrived last needs the floors */
+	crew_leave(site);
 	if (site->catalog) {
 		relocate_end(site);
 		bundle_forget_senders(site);
@@ -213,7 +215,6 @@ void site_build_free(struct site *site)
 		tls_setup_unref(&site->tls);
 	}
 	dns_free(&site->dns);
-	crew_leave(site);
 	if (site->loop)
 		net_done(&site->net);
 	loop_free(&site->loop);

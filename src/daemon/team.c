@@ -13,12 +13,10 @@
 #include "daemon/daemon.h"
 #include "daemon/site_build.h"
 #include "login/listen.h"
-#include "moving/lend.h"
 #include "session/crew.h"
 
 static const struct crew_ops crew_ops = {
     .admit = listen_admit_passage,
-    .hand = lend_hand,
 };
 
 /* The process exits without waiting longer for its workers.  One that stands still

@@ -564,15 +564,10 @@ static struct client *make_client(const struct moving *m,
 
 /* ---- servers ---- */
 
-static void server_gone(struct conn *conn, const char *reason)
-{
-	server_leave(conn_server(conn), reason);
-}
-
 static const struct conn_ops server_coming_ops = {
     .name = "coming",
     .malformed = server_malformed,
-    .closed = server_gone,
+    .closed = server_closed,
 };
 
 /* The server has statements under names that cannot be made again here.  They would

@@ -439,8 +439,6 @@ static void fill_server(struct offer *offer, const struct server *server,
 	    .is_dropping = !server->pipeline.is_amid,
 	    .link = server->link,
 	};
-	if (server->seat.is_carried)
-		out->seat.state = server->seat.carried_as;
 	out->seat.born_us = ago(offer, server->seat.born_us);
 	out->seat.rested_us = ago(offer, server->seat.rested_us);
 	out->link.idle_xact_us = ago(offer, server->link.idle_xact_us);
@@ -636,18 +634,6 @@ int moving_offer(struct site *site, bool is_first, moving_emit_fn *emit_fn, void
 	return offer_end(&offer);
 }
 
-int moving_offer_server(
-    struct site *site, struct server *server, moving_emit_fn *emit_fn, void *ctx)
-{
-	struct offer offer;
-
-	offer_init(&offer, site, emit_fn, ctx);
-	offer_pool(&offer, server->seat.pool);
-	offer_server(&offer, server);
-	server->conn.is_offered = false;
-	return offer_end(&offer);
-}
-
 int moving_offer_client(
     struct site *site, struct client *client, moving_emit_fn *emit_fn, void *ctx)
 {
@@ -657,16 +643,6 @@ int moving_offer_client(
 	offer_pool(&offer, client->request.ask.pool);
 	offer_client(&offer, client);
 	client->conn.is_offered = false;
-	return offer_end(&offer);
-}
-
-int moving_offer_pool(
-    struct site *site, struct pool *pool, moving_emit_fn *emit_fn, void *ctx)
-{
-	struct offer offer;
-
-	offer_init(&offer, site, emit_fn, ctx);
-	offer_pool(&offer, pool);
 	return offer_end(&offer);
 }
 
@@ -683,14 +659,9 @@ static const struct conn_ops client_gone_ops = {
     .closed = client_gone,
 };
 
-static void server_gone(struct conn *conn, const char *reason)
-{
-	server_leave(conn_server(conn), reason);
-}
-
 static const struct conn_ops server_gone_ops = {
     .name = "moved",
-    .closed = server_gone,
+    .closed = server_closed,
 };
 
 static void release_server(struct server *server)

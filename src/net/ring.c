@@ -463,6 +463,10 @@ static void deliver_port(struct ring *r, const struct ring_port *port)
 		r->batch[i].user_data = KIND_NONE;
 		dispatch(r, &cqe);
 	}
+	/* while there are any, the next call does not wait */
+	while (r->batch_count > r->batch_at &&
+	       r->batch[r->batch_count - 1].user_data == KIND_NONE)
+		r->batch_count--;
 }
 
 /* Submits until the kernel has taken the request at this position. */
@@ -479,7 +483,15 @@ static void submit_until(struct ring *r, unsigned at)
  * sockets closed. */
 static void submit_all(struct ring *r)
 {
-	submit_until(r, r->uring.sq.sqe_tail);
+	unsigned last = r->uring.sq.sqe_tail;
+
+	if (r->broken)
+		return;
+	/* one call is usually enough for both */
+	(void)io_uring_submit_and_get_events(&r->uring);
+	if (is_taken(r, last))
+		return;
+	submit_until(r, last);
 	if (!r->broken)
 		(void)io_uring_get_events(&r->uring);
 }

@@ -3,6 +3,8 @@
  */
 #include "pool/notes.h"
 
+#include <string.h>
+
 #include "pool/pool_effective.h"
 #include "pool/room.h"
 #include "pool/seats.h"
@@ -62,12 +64,18 @@ struct verdict notes_hear(
 	return seat ? seat_retire(seat, "evicted") : nothing;
 }
 
-bool notes_is_waited_for(struct catalog *c, const struct central_pool *whole)
+struct pool *notes_pool(struct catalog *c, const struct central_pool *whole)
 {
-	central_lock(&c->view);
-	const struct pool *pool = pool_of(c, whole);
-	central_unlock(&c->view);
-	return pool && !list_is_empty(&pool->part.seekers);
+	const char *database = whole->name.key + 1;
+	const char *user = database + strlen(database) + 1;
+	/* only this worker changes it */
+	struct pool *pool = pool_of(c, whole);
+	bool is_new;
+
+	if (pool)
+		return pool;
+	struct database *db = catalog_database(c, database, &is_new);
+	return db && !db->is_admin ? catalog_pool_as(db, catalog_user(c, user)) : NULL;
 }
 
 void notes_lost(struct catalog *c, struct central_pool *whole)

@@ -194,7 +194,9 @@ static void call_opened(struct letter *letter)
 	call_set(call, CALL_DONE);
 }
 
-static struct timespec patience_end(void)
+/* Waits for the end of a call.  One that has begun is always waited for, because it
+ * uses the caller's data. */
+static bool has_ended(struct call *call)
 {
 	struct timespec end;
 
@@ -204,15 +206,6 @@ static struct timespec patience_end(void)
 		end.tv_nsec -= 1000000000L;
 		end.tv_sec++;
 	}
-	return end;
-}
-
-/* Waits for the end of a call.  One that has begun is always waited for, because it
- * uses the caller's data. */
-static bool has_ended(struct call *call)
-{
-	struct timespec end = patience_end();
-
 	pthread_mutex_lock(&call->lock);
 	while (call->state == CALL_WAITS || call->state == CALL_RUNS) {
 		int late =

@@ -200,10 +200,18 @@ void server_review_cancels(struct server *server)
 		loop_later(server->conn.site->loop, &aim->work);
 }
 
+void server_lose_cancels(struct server *server)
+{
+	struct node *n;
+
+	server_review_cancels(server);
+	while ((n = list_pop_front(&server->cancels)))
+		container_of(n, struct cancel_aim, target_node)->target = NULL;
+}
+
 void server_leave(struct server *server, const char *reason)
 {
 	struct site *site = server->conn.site;
-	struct node *n;
 
 	if (site->shutdown != SHUTDOWN_NOW && server_is_logged_in(server) &&
 	    !server->is_cut && stream_is_open(&server->conn.stream)) {
@@ -214,10 +222,7 @@ void server_leave(struct server *server, const char *reason)
 		buf_done(&buf);
 	}
 	server_settle_schema(server);
-	server_review_cancels(server);
-	/* the cancel requests aimed at it lose their target */
-	while ((n = list_pop_front(&server->cancels)))
-		container_of(n, struct cancel_aim, target_node)->target = NULL;
+	server_lose_cancels(server);
 	site->server_events->gone(server, reason);
 	pipeline_done(&server->pipeline);
 	prepared_set_clear(&server->statements);
@@ -262,7 +267,7 @@ void server_ended(struct conn *conn, const struct err *err)
 	server_retire(conn_server(conn), error_text(ERROR_SERVER_CRASHED));
 }
 
-static void server_closed(struct conn *conn, const char *reason)
+void server_closed(struct conn *conn, const char *reason)
 {
 	server_leave(conn_server(conn), reason);
 }

@@ -21,7 +21,8 @@
 int session_init(struct site *site, struct err *err)
 {
 	site->client_slab = slab_new(&site->mem, "client_cache", sizeof(struct client));
-	site->server_slab = slab_new(&site->mem, "server_cache", sizeof(struct server));
+	site->server_slab =
+	    slab_new_single(&site->mem, "server_cache", sizeof(struct server));
 	list_init(&site->clients);
 	list_init(&site->login_clients);
 	list_init(&site->cancel_clients);

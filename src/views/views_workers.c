@@ -11,7 +11,7 @@ void view_workers(struct rows *rows)
 {
 	const struct site *site = rows->site;
 	const struct loop_counts *counts = loop_counts(site->loop);
-	const struct lend_counts *lent = &site->lend_counts;
+	const struct transfer_counts *servers = &site->transfer_counts;
 	char worker[16] = "0";
 
 	if (site->crew && crew_is_control(site))

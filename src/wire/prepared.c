@@ -90,7 +90,7 @@ static struct prepared_text *new_text(const struct wanted *w, uint32_t hash)
 
 	if (!t) {
 		if (w->stored)
-			prepared_store_give(r->store, w->stored);
+			prepared_store_give(w->stored);
 		return NULL;
 	}
 	*t = (struct prepared_text){
@@ -203,6 +203,52 @@ struct prepared_text *prepared_restore(struct prepared_registry *r, uint64_t id,
 					     : make_private(r, w.stored);
 }
 
+struct prepared_text *prepared_pack(const struct prepared_text *t)
+{
+	struct prepared_text *packed = mem_dup(t, sizeof(*t));
+
+	assert(!t->body);
+	prepared_store_share(packed->stored);
+	packed->registry = NULL;
+	packed->context = NULL;
+	return packed;
+}
+
+bool prepared_is_of(const struct prepared_text *t, const struct prepared_registry *r)
+{
+	return t->stored->store == r->store;
+}
+
+void prepared_drop_packed(struct prepared_text *packed)
+{
+	prepared_store_give(packed->stored);
+	mem_free(packed);
+}
+
+struct prepared_text *prepared_unpack(
+    struct prepared_registry *r, struct prepared_text *packed)
+{
+	const struct stored_text *stored = packed->stored;
+	struct prepared_text *t = map_get(r->by_id, &stored->id, sizeof(stored->id));
+
+	if (t) {
+		prepared_store_give(stored);
+		prepared_ref(t);
+	} else if (stored->context) {
+		struct wanted w = {.registry = r,
+		    .stored = stored,
+		    .key = stored->key,
+		    .len = stored->len};
+		t = get_shared(&w, parse_context_reading(stored->context));
+	} else {
+		t = make_private(r, stored);
+	}
+	if (t)
+		t->effects = packed->effects;
+	mem_free(packed);
+	return t;
+}
+
 /* Stands between a reading, which ends with a comma, and its generation. */
 enum { GENERATION_MARK = '#' };
 
@@ -304,7 +350,7 @@ void prepared_unref(struct prepared_text *t)
 		parse_context_del(t->context, t->hash, t);
 	if (t->body)
 		t->body->let_go(t->body);
-	prepared_store_give(t->registry->store, t->stored);
+	prepared_store_give(t->stored);
 	mem_free(t);
 }
 

@@ -113,6 +113,13 @@ int prepared_set_restore(struct prepared_set **sp, struct prepared_text *text)
 	return 0;
 }
 
+static void free_set(struct prepared_set **sp)
+{
+	map_free(&(*sp)->by_text);
+	mem_free(*sp);
+	*sp = NULL;
+}
+
 /* Removes it from the set; its reference passes to the caller. */
 static struct prepared_text *take_out(struct prepared_set **sp, struct held_text *h)
 {
@@ -122,11 +129,8 @@ static struct prepared_text *take_out(struct prepared_set **sp, struct held_text
 	list_remove(&(*sp)->by_use, &h->node);
 	mem_free(h);
 	text->servers--;
-	if (list_is_empty(&(*sp)->by_use)) {
-		map_free(&(*sp)->by_text);
-		mem_free(*sp);
-		*sp = NULL;
-	}
+	if (list_is_empty(&(*sp)->by_use))
+		free_set(sp);
 	return text;
 }
 
@@ -208,4 +212,73 @@ void prepared_set_list(const struct prepared_set *s, struct prepared_item *items
 		list_for (h, &s->by_use, node)
 			*items++ = (struct prepared_item){
 			    NULL, h->text, h->is_spoilt, h->generation};
+}
+
+/* ---- between threads ---- */
+
+static void drop(struct prepared_set *s, struct held_text *h)
+{
+	list_remove(&s->by_use, &h->node);
+	mem_free(h);
+}
+
+void prepared_set_pack(struct prepared_set **sp)
+{
+	struct prepared_set *s = *sp;
+	struct held_text *h, *after;
+
+	if (!s)
+		return;
+	list_for_safe (h, after, &s->by_use, node) {
+		struct prepared_text *text = h->text;
+		map_del(s->by_text, &h->text, sizeof(h->text));
+		/* the server may have such a text under a name that nobody uses any
+		 * more */
+		if (text->body)
+			drop(s, h);
+		else
+			h->text = prepared_pack(text);
+		text->servers--;
+		prepared_unref(text);
+	}
+	if (list_is_empty(&s->by_use))
+		free_set(sp);
+}
+
+int prepared_set_unpack(struct prepared_set **sp, struct prepared_registry *registry,
+    struct prepared_registry *sql_registry)
+{
+	struct prepared_set *s = *sp;
+	struct held_text *h, *after;
+	int failed = 0;
+
+	if (!s)
+		return 0;
+	list_for_safe (h, after, &s->by_use, node) {
+		bool is_sql = prepared_is_of(h->text, sql_registry);
+		h->text = prepared_unpack(is_sql ? sql_registry : registry, h->text);
+		if (h->text) {
+			h->text->servers++;
+			map_put(s->by_text, &h->text, sizeof(h->text), h);
+		} else {
+			drop(s, h);
+			failed = -1;
+		}
+	}
+	if (list_is_empty(&s->by_use))
+		free_set(sp);
+	return failed;
+}
+
+void prepared_set_drop_packed(struct prepared_set **sp)
+{
+	struct node *node;
+
+	if (!*sp)
+		return;
+	while ((node = list_pop_front(&(*sp)->by_use))) {
+		prepared_drop_packed(at_node(node)->text);
+		mem_free(at_node(node));
+	}
+	free_set(sp);
 }

@@ -93,6 +93,7 @@ static struct stored_text *make(const struct wanted *w, uint32_t hash)
 	if (!text)
 		return NULL;
 	*text = (struct stored_text){
+	    .store = s,
 	    .id = w->id ? w->id : ++s->last_id,
 	    .context = w->context,
 	    .hash = hash,
@@ -142,9 +143,15 @@ const struct stored_text *prepared_store_take(
 	return prepared_store_restore(s, 0, reading, key, len);
 }
 
-void prepared_store_give(struct prepared_store *s, const struct stored_text *given)
+void prepared_store_share(const struct stored_text *shared)
+{
+	atomic_fetch_add(&((struct stored_text *)shared)->takers, 1);
+}
+
+void prepared_store_give(const struct stored_text *given)
 {
 	struct stored_text *text = (struct stored_text *)given;
+	struct prepared_store *s = text->store;
 	bool is_last;
 
 	pthread_mutex_lock(&s->lock);

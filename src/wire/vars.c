@@ -256,6 +256,53 @@ const char *vars_get(const struct vars *v, size_t i)
 	return value ? value->text : NULL;
 }
 
+/* ---- between threads ---- */
+
+/* What stands before each value. */
+enum { VALUE_NONE, VALUE, VALUE_ENCODED };
+
+void vars_put_all(const struct vars *v, struct buf *out)
+{
+	for (size_t i = 0; i < v->set->schema->count; i++) {
+		const struct vars_value *value = v->set->values[i];
+		buf_put_u8(out, !value            ? VALUE_NONE
+				: value->encoding ? VALUE_ENCODED
+						  : VALUE);
+		if (value)
+			buf_put(out, value->text, value->key_len);
+	}
+}
+
+static const char *take_string(const uint8_t **at, bool is_there)
+{
+	const char *string = is_there ? (const char *)*at : NULL;
+
+	*at += string ? strlen(string) + 1 : 0;
+	return string;
+}
+
+int vars_take_all(struct vars *v, const uint8_t **at)
+{
+	struct vars_schema *s = v->set->schema;
+	bool has_failed = false;
+
+	for (size_t i = 0; i < s->count; i++) {
+		uint8_t kind = *(*at)++;
+		const char *text = take_string(at, kind != VALUE_NONE);
+		const char *encoding = take_string(at, kind == VALUE_ENCODED);
+		s->draft[i] = text ? intern(s, text, encoding) : NULL;
+		has_failed = has_failed || (text && !s->draft[i]);
+	}
+	struct vars_set *set = has_failed ? NULL : intern_draft(s);
+	/* the set has references of its own */
+	for (size_t i = 0; i < s->count; i++)
+		let_go_value(s, s->draft[i]);
+	if (!set)
+		return -1;
+	replace_set(v, set);
+	return 0;
+}
+
 /* ---- readings ---- */
 
 /* Whether the parameter influences how PostgreSQL understands a text in Parse.  These

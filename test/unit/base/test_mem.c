@@ -75,6 +75,31 @@ static void random_bytes_differ(void **state)
 	mem_random(a, 0);
 }
 
+/* Such an object may be put back into the slab of another thread. */
+static void single_objects_change_slabs(void **state)
+{
+	(void)state;
+	struct mem here, there;
+
+	mem_init(&here);
+	mem_init(&there);
+	struct slab *from = slab_new_single(&here, "things", 40);
+	struct slab *to = slab_new_single(&there, "things", 40);
+	unsigned char *a = slab_get(from), *b = slab_get(from);
+	memset(a, 1, 40);
+	assert_int_equal(from->used, 2);
+	slab_send(from);
+	slab_receive(to);
+	assert_int_equal(from->used, 1);
+	slab_put(from, b);
+	slab_free(&from);
+	assert_int_equal(a[39], 1);
+	assert_int_equal(slab_bytes(to), 40);
+	slab_put(to, a);
+	assert_int_equal(slab_bytes(to), 0);
+	slab_free(&to);
+}
+
 static void slab_counts_and_reuses(void **state)
 {
 	struct mem m;
@@ -177,6 +202,7 @@ int main(void)
 	    cmocka_unit_test(random_bytes_differ),
 	    cmocka_unit_test(draws_are_never_the_same),
 	    cmocka_unit_test(slab_counts_and_reuses),
+	    cmocka_unit_test(single_objects_change_slabs),
 	    cmocka_unit_test(arena_holds_everything),
 	};
 

@@ -16,7 +16,6 @@
 
 #include "../stage/stage.h"
 #include "login/listen.h"
-#include "moving/lend.h"
 #include "moving/relocate.h"
 #include "session/crew.h"
 #include "wire/codec.h"
@@ -30,7 +29,6 @@ enum { WORKERS = 2, CONTROL = WORKERS, PATIENCE_S = 60 };
 
 static const struct crew_ops ops = {
     .admit = listen_admit_passage,
-    .hand = lend_hand,
 };
 
 static struct buf passed; /* the last request for the other process of a takeover */

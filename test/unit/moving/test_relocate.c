@@ -12,7 +12,6 @@
 
 #include "../stage/stage.h"
 #include "login/listen.h"
-#include "moving/lend.h"
 #include "moving/relocate.h"
 #include "session/cancel_keys.h"
 #include "wire/prepared.h"
@@ -25,7 +24,6 @@ enum { PATIENCE_S = 60 };
 
 static const struct crew_ops ops = {
     .admit = listen_admit_passage,
-    .hand = lend_hand,
 };
 
 struct scene {
@@ -163,7 +161,7 @@ static void client_goes_with_all_it_has(void **state)
 	peer_put(s.client, 'E', "\0\0\0\0\0", 5);
 	peer_put(s.client, 'S', "", 0);
 	turn(&s);
-	assert_int_equal(s.there->site.lend_counts.in, 1);
+	assert_int_equal(s.there->site.transfer_counts.in, 1);
 	hear(&s, s.server);
 	peer_put(s.server, '2', "", 0);
 	answer(&s, 'I');

@@ -388,6 +388,7 @@ void stage_free(struct stage **s)
 	stage_check_empty(stage);
 	/* those that were dialed meanwhile */
 	stage_close_peers(stage);
+	crew_leave(site);
 	relocate_end(site);
 	bundle_forget_senders(site);
 	broker_floor_stop(site);
@@ -399,7 +400,6 @@ void stage_free(struct stage **s)
 	broker_floor_done(site);
 	vars_schema_free(&site->vars);
 	tls_setup_unref(&site->tls);
-	crew_leave(site);
 	net_done(&site->net);
 	loop_free(&site->loop);
 	log_free(&site->log);

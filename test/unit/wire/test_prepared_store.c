@@ -42,17 +42,17 @@ static void equal_texts_are_one(void **state)
 	assert_string_equal(a->name, "S_1");
 	assert_string_equal((const char *)a->key, "a");
 	assert_int_equal(alone->id, 3);
-	prepared_store_give(store, a);
+	prepared_store_give(a);
 	/* the other taker still has it */
 	assert_string_equal((const char *)again->key, "a");
-	prepared_store_give(store, again);
-	prepared_store_give(store, there);
-	prepared_store_give(store, alone);
+	prepared_store_give(again);
+	prepared_store_give(there);
+	prepared_store_give(alone);
 	/* an id is not used again */
 	a = take(store, "here", "a");
 	assert_int_equal(a->id, 4);
 	assert_int_equal(prepared_store_last(store), 4);
-	prepared_store_give(store, a);
+	prepared_store_give(a);
 	prepared_store_unref(&store);
 }
 
@@ -74,10 +74,10 @@ static void a_text_keeps_its_id(void **state)
 	prepared_store_skip(store, 100);
 	prepared_store_skip(store, 50);
 	assert_int_equal(prepared_store_last(store), 100);
-	prepared_store_give(store, theirs);
-	prepared_store_give(store, same);
-	prepared_store_give(store, again);
-	prepared_store_give(store, second);
+	prepared_store_give(theirs);
+	prepared_store_give(same);
+	prepared_store_give(again);
+	prepared_store_give(second);
 	prepared_store_unref(&store);
 }
 

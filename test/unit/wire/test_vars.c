@@ -256,6 +256,37 @@ static void values_keep_their_encoding(void **state)
 	    "pg_catalog.decode('636166c3a9','hex'),'UTF8'),false) IS NULL");
 }
 
+/* Another thread has a schema of its own with the same names. */
+static void values_go_to_another_schema(void **state)
+{
+	(void)state;
+	struct vars_schema *other = vars_schema_new("IntervalStyle,search_path");
+	struct vars there;
+
+	vars_init(&there, other);
+	assert_int_equal(vars_set(&there, VAR_DATESTYLE, "german"), 0);
+	set(&server, "client_encoding", "LATIN1");
+	set(&server, "application_name", "b\xe4r");
+	set(&server, "search_path", "");
+	vars_put_all(&server, &out);
+	vars_put_all(&client, &out);
+	const uint8_t *at = out.bytes;
+	assert_int_equal(vars_take_all(&there, &at), 0);
+	for (size_t i = 0; i < vars_schema_count(schema); i++) {
+		const char *value = vars_get(&server, i);
+		if (!value)
+			assert_null(vars_get(&there, i));
+		else
+			assert_string_equal(vars_get(&there, i), value);
+	}
+	assert_string_equal(vars_encoding(&there, VAR_APPLICATION_NAME), "LATIN1");
+	assert_int_equal(vars_take_all(&there, &at), 0);
+	assert_null(vars_get(&there, VAR_APPLICATION_NAME));
+	assert_ptr_equal(at, out.bytes + out.len);
+	vars_done(&there);
+	vars_schema_free(&other);
+}
+
 static void long_values(void **state)
 {
 	static char big[100000];
@@ -333,6 +364,7 @@ int main(void)
 	    CASE(search_path_is_set_as_it_is),
 	    CASE(raw_values_are_sent_in_ascii),
 	    CASE(values_keep_their_encoding),
+	    CASE(values_go_to_another_schema),
 	    CASE(long_values),
 	    CASE(status_prefers_the_wanted),
 	    CASE(status_in_the_order_of_the_server),
