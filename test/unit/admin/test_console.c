@@ -457,7 +457,7 @@ static void test_pause_interrupted(void **state)
 	hear_nothing(&w->admin);
 	console_service.cancel(w->admin.client);
 	assert_string_equal(
-	    desk_hear(&w->admin, 1), ERR("pause was interrupted by RESUME"));
+	    desk_hear(&w->admin, 1), ERR("pause was interrupted by a cancel request"));
 	/* the console's own RESUME is answered after its PAUSE */
 	desk_say(&w->admin, "pause");
 	desk_say(&w->admin, "resume");
