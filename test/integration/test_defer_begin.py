@@ -183,6 +183,20 @@ def test_a_client_that_thinks_holds_no_server(pooler):
     assert (totals["xact_count"], totals["query_count"]) == ("2", "6")
 
 
+@pytest.mark.parametrize("how", ["extended", "named"])
+def test_extended_begin_holds_no_server(pooler, how):
+    with pooler.connect(user=USER) as client:
+        if how == "named":
+            client.send(wire.parse("b", "begin"), SYNC)
+            client.finish()
+        client.send(run(None, "b") if how == "named" else run("begin"))
+        assert client.finish().kinds() == ("2nCZ" if how == "named" else "12nCZ")
+        assert pooler.pool()["sv_active"] == 0
+        assert client.value("select 1") == "1"
+        assert pooler.pool()["sv_active"] == 1
+        client.query("rollback")
+
+
 def test_now_is_that_of_the_first_statement(pooler, pg):
     with begun(pooler) as client:
         since = pg.value("select clock_timestamp()")

@@ -134,7 +134,15 @@ static void rates_and_averages(void **state)
 	has(text, " 10       20     2.0M        0   2.0ms");
 	/* counted anew after a restart: nothing is told */
 	fill(&f->board.before[BOARD_STATS], 1000000, STATS "a 9999 9999 0 0 0 0 0\n");
-	has(shown(f, 80, 24), "\na                        0        0 ");
+	has(shown(f, 80, 24), "\na                   0        0 ");
+	/* only newer poolers tell how much parsing could be saved, and was */
+	fill(&f->board.before[BOARD_STATS], 1000000,
+	    "database total_repeated_parse_count total_saved_parse_count\na 10 0\n");
+	fill(&f->board.now[BOARD_STATS], 3000000,
+	    "database total_repeated_parse_count total_saved_parse_count\na 90 60\n");
+	text = shown(f, 100, 24);
+	has(text, "REPARSE SAVED/S");
+	has(text, "      40      30\n");
 }
 
 static void rows_are_sorted_and_chosen(void **state)
