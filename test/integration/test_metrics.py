@@ -493,8 +493,8 @@ tests:
            exp_annotations: {summary: The pooler a uses more than 90 %% of max_client_conn.}}]}
       - {eval_time: 4m, alertname: PgBouncerHostDown, exp_alerts: []}
       - {eval_time: 10m, alertname: PgBouncerHostDown, exp_alerts: [{
-           exp_labels: {severity: critical, database: d, host: h, port: "1", state: down},
-           exp_annotations: {summary: "h:1 of d cannot be reached."}}]}
+           exp_labels: {severity: critical, database: d, host: h, port: "1"},
+           exp_annotations: {summary: "h:1 of d is down, hangs or refuses."}}]}
 """
 
 
