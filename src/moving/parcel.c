@@ -188,10 +188,28 @@ static void form_resets(struct form *f, struct reset_effects *v)
 	FORM_BOOL(f, v->has_default);
 }
 
+/* What texts leave behind.  Older versions do not know the bits about calls. */
+static void form_leaves(struct form *f, uint16_t *v)
+{
+	const uint16_t unknown =
+	    f->format < PARCEL_FORMAT_PINS ? LEAK_UNSEEN | LEAK_PLACEHOLDER : 0;
+
+	if (f->out)
+		*v &= (uint16_t)~unknown;
+	form_u16(f, v);
+	f->is_bad = f->is_bad || (*v & unknown);
+}
+
 static void form_effects(struct form *f, struct sql_effects *v)
 {
-	form_u16(f, &v->leaves_first);
-	form_u16(f, &v->leaves);
+	form_leaves(f, &v->leaves_first);
+	form_leaves(f, &v->leaves);
+	/* an older version has not looked for calls */
+	if (f->format < PARCEL_FORMAT_PINS)
+		v->leaves |= LEAK_UNSEEN;
+	if (f->format < PARCEL_FORMAT_PINS &&
+	    (v->leaves & (LEAK_BIT(SET) | LEAK_BIT(CONFIG))))
+		v->leaves |= LEAK_PLACEHOLDER;
 	form_u64(f, &v->sets_first);
 	form_u64(f, &v->sets);
 	form_u64(f, &v->configs);
@@ -211,12 +229,6 @@ static void form_effects(struct form *f, struct sql_effects *v)
 	FORM_BOOL(f, v->is_command);
 	FORM_BOOL(f, v->reads_clock);
 	FORM_BOOL(f, v->is_cut);
-	/* an older version has not looked for calls */
-	if (f->format < PARCEL_FORMAT_PINS)
-		v->leaves |=
-		    LEAK_UNSEEN |
-		    (v->leaves & (LEAK_BIT(SET) | LEAK_BIT(CONFIG)) ? LEAK_PLACEHOLDER
-								    : 0);
 }
 
 static void form_pin(struct form *f, struct link_pin *v)

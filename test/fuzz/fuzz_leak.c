@@ -21,7 +21,8 @@ static void check(int is_so)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const unsigned known = LEAK_KINDS | LEAK_HARMLESS_SET | LEAK_UNLISTEN_ALL;
+	const unsigned flags = LEAK_UNSEEN | LEAK_PLACEHOLDER,
+		       known = LEAK_MADE | LEAK_HARMLESS_SET | LEAK_UNLISTEN_ALL;
 	/* the copy has the exact size, so that sanitizers see a read past its end */
 	char *text = malloc(size ? size : 1);
 	struct leak_watch watch;
@@ -35,7 +36,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	    .has_leaves = true,
 	    .has_clock = size & 1,
 	    .has_escapes = size & 2,
-	    .is_part = size & 4};
+	    .is_part = size & 4,
+	    .has_calls = size & 8};
 	struct sql_effects effects = effects_of_text(text, size, &ask);
 	struct leak_look look = effects_leaves(&effects, NULL);
 	check(!(look.all & ~known) && !(look.first & ~(unsigned)LEAK_KINDS));
