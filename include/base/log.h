@@ -73,6 +73,10 @@ struct log_warning {
 };
 size_t log_last_warnings(const struct log *log, struct log_warning out[LOG_WARNINGS]);
 
+/* Opens the log file, which the first line does otherwise.  Ends the process with
+ * status 1 if that fails. */
+void log_open(struct log *log);
+
 /* From now on lines of the calling thread may be held back until log_flush, so that all
  * lines of one turn of its loop are written together.  They are not lost when the
  * process dies by a fault. */

@@ -538,6 +538,16 @@ static void open_file(struct shared *s)
 	exit(1);
 }
 
+void log_open(struct log *log)
+{
+	struct shared *s = log->shared;
+
+	pthread_mutex_lock(&s->lock);
+	if (s->path && s->file.fd < 0)
+		open_file(s);
+	pthread_mutex_unlock(&s->lock);
+}
+
 /* Joins tag and message and cuts them at the maximum.  Returns the beginning of the
  * message. */
 static const char *__attribute__((format(printf, 4, 0)))

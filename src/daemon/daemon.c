@@ -118,6 +118,8 @@ static int settle(struct daemon *d, const struct loaded_config *c, struct err *e
 	if (switch_user(d, settings, err) < 0)
 		return -1;
 	reload_configure_log(d, settings);
+	/* it may end the process, which has no pidfile yet */
+	log_open(d->site.log);
 	diagnostics_log_errors(&c->diagnostics, d->site.log);
 	reload_tell_warnings(d, c);
 	if (check_old_process(d, settings, err) < 0 ||

@@ -178,7 +178,7 @@ def test_cancel_ends_suspend(shared):
         waiting.wait_for(lambda: state(shared) == ["suspended"], "suspended")
         early.send(wire.cancel_request(waiter.key))
         waiting.wait_for(lambda: state(shared) == ["active"], "active again")
-        assert waiter.finish().errors[0].text() == "suspend was interrupted by RESUME"
+        assert waiter.finish().errors[0].text() == "suspend was interrupted by a cancel request"
 
 
 @pytest.mark.parametrize("name", ["TERM", "INT"])
