@@ -139,10 +139,10 @@ void begin_put_ready(struct client *client)
 
 static bool may_defer(const struct client *client)
 {
-	const struct pool *pool = client->request.ask.pool;
+	struct scope scope = scope_of_pool(client->request.ask.pool);
 
-	return !client->replication && pool_mode(pool) == POOL_MODE_TRANSACTION &&
-	       scope_defer_begin(scope_of_pool(pool));
+	return scope_defer_begin(scope) &&
+	       scope_pool_mode(scope) == POOL_MODE_TRANSACTION && !client->replication;
 }
 
 /* What becomes of the block; false: the command needs a server. */

@@ -74,10 +74,11 @@ uint8_t sql_facts_asked(const struct server *server)
 	struct scope scope = scope_of_pool(server->seat.pool);
 	bool has_leaves = scope_pool_mode(scope) != POOL_MODE_SESSION;
 	bool is_counted = scope_prepare_unnamed(scope) > 0;
+	bool has_calls = has_leaves && !server->seat.is_replication &&
+			 scope_session_state(scope) == SESSION_STATE_KEEP;
 
 	return (uint8_t)(sql_facts_has_escapes(server) | has_leaves << 1 |
-			 sql_is_on(server) << 2 |
-			 (leaks_are_kept(server) ? TEXTS_ASKED_CALLS : 0) |
+			 sql_is_on(server) << 2 | (has_calls ? TEXTS_ASKED_CALLS : 0) |
 			 (is_counted ? TEXTS_ASKED_COUNTED : 0));
 }
 

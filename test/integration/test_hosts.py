@@ -203,6 +203,35 @@ def test_no_client_waits_for_a_silent_host(make_pooler, fake):
         await_states(pooler, "hangs", "up")
 
 
+@pytest.mark.parametrize("workers", [1, 8])
+def test_a_silent_host_leaves_room_in_the_pool(make_pooler, fake, workers):
+    """Clients of all workers come at once, more than the pool has servers. Logins that hang at one host do not
+    fill it: the other host serves everybody, long before server_connect_timeout."""
+    def silence(session):
+        session.recv_startup()
+        session.recv()
+
+    silent, up = fake(silence, host="127.0.0.3"), fake(host="127.0.0.4")
+    pooler = make_pooler({"db": entry([silent, up], "pool_size=6")}, settings={
+        "server_connect_timeout": 3600, "query_wait_timeout": 3600, "pool_mode": "transaction",
+        "host_hung_timeout": 1, "workers": workers})
+    clients = [pooler.client("db", "trust_user") for _ in range(32)]
+    for client in clients:
+        client.send(client.startup_packet() + wire.query("select 1"))
+    for client in clients:
+        client.authenticate()
+        client.finish()
+    for _ in range(3):
+        for client in clients:
+            client.send(wire.query("select 1"))
+        for client in clients:
+            client.finish()
+    assert sum(s.queries().count("select 1") for s in up.sessions) == 4 * len(clients)
+    assert len(up.of_pools()) + len(silent.of_pools()) <= 6 + workers
+    for client in clients:
+        client.close()
+
+
 def test_all_hosts_down_keeps_clients_waiting(make_pooler, fake):
     ports = [waiting.PORTS.take(), waiting.PORTS.take()]
     pooler = make_pooler({"db": "host=127.0.0.3,127.0.0.4 port=%d,%d" % tuple(ports)},

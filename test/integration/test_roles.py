@@ -1,6 +1,8 @@
 """target_session_attrs: which hosts are used, how the pooler learns their roles (reported or
 queried), and what it does when roles change."""
 
+import time
+
 import pytest
 
 import fakeserver
@@ -295,3 +297,30 @@ def test_pools_are_filled_without_clients(make_pooler, fake):
     waiting.wait_for(lambda: len([s for s in hosts[1].server.of_pools() if s.startup_code]) == 2, "two servers",
                      DEADLINE)
     assert not hosts[0].server.of_pools()
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_hosts_are_asked_once_per_period(make_pooler, fake, workers):
+    """At rest, by all workers and for all databases together."""
+    hosts = [Host(fake, 3), Host(fake, 4, standby=True)]
+    pooler = make(make_pooler, hosts, "read-write", role_check_period=0.5, workers=workers)
+    pooler.databases["more"] = entry(hosts, "target_session_attrs=prefer-standby")
+    pooler.change()
+    clients = [pooler.connect(name) for name in ("db", "more") for _ in range(4)]
+    for client in clients:
+        ask(client)
+
+    def asked(host):
+        return sum(len(s.queries()) for s in host.server.sessions if s.is_monitors())
+
+    def six_take():
+        """How long it takes until each host has been asked six times more."""
+        begun, before = time.monotonic(), [asked(host) for host in hosts]
+        waiting.wait_for(lambda: all(asked(host) >= n + 6 for host, n in zip(hosts, before)), "six", DEADLINE)
+        return time.monotonic() - begun
+
+    # They are asked more often for a while after the queries.
+    waiting.wait_for(lambda: six_take() > 2.4, "rest", DEADLINE)
+    assert [len([s for s in host.server.sessions if s.is_monitors()]) for host in hosts] == [1, 1]
+    for client in clients:
+        client.close()
