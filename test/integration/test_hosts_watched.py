@@ -268,6 +268,33 @@ def test_a_planned_switch_moves_readers(make, pair):
         waiting.wait_for(lambda: int(reader.value(port)) == pair.standby.port, "readers follow", DEADLINE)
 
 
+def test_servers_at_the_new_primary_stay(make, pair):
+    """They are not closed as if their host still had its old role, whichever worker gets them. All databases see
+    the same state and role of a host at any time."""
+    new = pair.standby
+    pooler = make({"db": "read-write", "more": "read-write"}, log_connections=1, host_hung_timeout=60)
+    with Writers(pooler, "db") as writers, pooler.connect(database="more") as other:
+        other.query("select 1")
+        writers.go_on("they write")
+        settled(pooler, "db", pair)
+        pair.primary.stop("INT")
+        begun = pooler.mark()
+        pair.promote()
+        seen = []
+        for _ in range(20):
+            seen += [(show(pooler, "db"), show(pooler, "more"))]
+            writers.go_on("they write at the new one", more=1)
+        writers.go_on("they write at the new one", more=300)
+        other.query("select 1")
+    shown = [tuple({port: (row["state"], row["role"]) for port, row in rows.items()} for rows in both) for both in seen]
+    # The two views are not of the same moment, so that a change may be between them.
+    assert sum(one != two for one, two in shown) <= 4, shown
+    told = pooler.log_since(begun)
+    opened = told.count(":%d new connection to server" % new.port)
+    assert 0 < opened <= 8 and "its host is not used" not in told, told
+    pair.follow()
+
+
 def test_at_rest(make, pair):
     """One connection to each host, and no line of the log."""
     pooler = make({"w": "read-write", "r": "prefer-standby"}, role_check_period=0.3)
