@@ -21,8 +21,7 @@ static void check(int is_so)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const unsigned flags = LEAK_UNSEEN | LEAK_PLACEHOLDER,
-		       known = LEAK_MADE | LEAK_HARMLESS_SET | LEAK_UNLISTEN_ALL;
+	const unsigned known = LEAK_MADE | LEAK_HARMLESS_SET | LEAK_UNLISTEN_ALL;
 	/* the copy has the exact size, so that sanitizers see a read past its end */
 	char *text = malloc(size ? size : 1);
 	struct leak_watch watch;
