@@ -39,7 +39,8 @@ uint64_t hosts_other_due_us(const struct pool *pool, const struct host *host);
 bool hosts_has_candidate(const struct pool *pool, uint64_t now_us);
 
 /* Whether the host is fit to be the target of a SWITCHOVER, for any pool.  With
- * target_session_attrs=any, which is no role, it must be a primary. */
+ * target_session_attrs=any, which is no role, it must be a primary.  A primary with an
+ * older timeline is not. */
 bool hosts_is_successor(const struct database *db, const struct host *host);
 
 /* For SHOW HOSTS.  State: "not tried", "up", "down", and where the monitor of hosts

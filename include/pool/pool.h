@@ -143,7 +143,8 @@ struct pool {
 	bool has_dirty;     /* there may be dirty seats for pool_next to retire */
 	bool has_sessions;  /* pool_mode was session when pool_review_mode looked */
 	bool wants_probe;   /* a client failed fast: try again although nobody waits */
-	bool has_logged_in; /* some login to a server has succeeded */
+	bool has_logged_in; /* some login to a server has succeeded, or one has moved in
+			     */
 	/* the next connection begins with protocol 3.0 instead of 3.2 */
 	bool speaks_3_0;
 	/* clients and servers are being closed; the pool is freed when empty */

@@ -189,12 +189,30 @@ bool hosts_has_other(const struct pool *pool, const struct host *host)
 	return false;
 }
 
+/* Is it a primary, and is or was there one with a higher timeline?  What is written at
+ * the older one would be lost. */
+static bool is_older_primary(const struct database *db, const struct host *host)
+{
+	const struct host_report *r = &host->verdict.value.report;
+
+	if (r->role != HOST_PRIMARY || !r->timeline)
+		return false;
+	for (size_t i = 0; i < db->hosts.count; i++) {
+		const struct host_verdict *other = &db->hosts.list[i]->verdict;
+		if (other->highest_timeline > r->timeline ||
+		    (other->value.report.role == HOST_PRIMARY &&
+			other->value.report.timeline > r->timeline))
+			return true;
+	}
+	return false;
+}
+
 bool hosts_is_successor(const struct database *db, const struct host *host)
 {
 	const struct host_value *v = &host->verdict.value;
 
 	if (!hosts_are_judged(db) || v->state != HOST_UP ||
-	    v->report.role == HOST_ROLE_UNKNOWN)
+	    v->report.role == HOST_ROLE_UNKNOWN || is_older_primary(db, host))
 		return false;
 	return target_of(db) == TARGET_ANY ? v->report.role == HOST_PRIMARY
 					   : has_role(db, host, &v->report);

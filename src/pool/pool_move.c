@@ -12,6 +12,7 @@ void pool_move_in(struct pool *pool, struct seat *seat, struct ask *ask,
 	struct host *place = hosts_find(hosts, host, port);
 
 	catalog_note_time(pool->database->catalog, now_us);
+	pool->has_logged_in = true;
 	seat->is_carried = was->is_carried;
 	hosts_dial(pool, seat, place ? place : hosts->list[0]);
 	seat_enter(pool, seat, SEAT_LOGIN, now_us);

@@ -295,6 +295,45 @@ def test_servers_at_the_new_primary_stay(make, pair):
     pair.follow()
 
 
+@pytest.mark.parametrize("to", ["", " TO old"])
+@pytest.mark.parametrize("target", ["read-write", "any load_balance_hosts=disable"])
+def test_switchover_to_an_older_primary(make, pair, target, to):
+    """It comes back while SWITCHOVER waits for the next host. What is written there would be lost."""
+    old, new = pair.primary, pair.standby
+    port = "select inet_server_port()"
+    pooler = make({"db": target}, switchover_timeout=100)
+    old.stop("INT")
+    pair.promote()
+    with pooler.connect(database="db") as client:
+        waiting.wait_for(lambda: client.value(port) == str(new.port), "the new one serves", DEADLINE)
+        waiting.wait_for(lambda: state(pooler, "db", old) == "down", "it is known", DEADLINE)
+        console = pooler.console()
+        console.send(wire.query("SWITCHOVER db" + to.replace("old", '"127.0.0.1:%d"' % old.port)))
+        assert "is paused and has no server connection in use" in console.recv_until("NEC")[-1].text()
+        old.start()
+        waiting.wait_for(lambda: show(pooler, "db")[old.port]["timeline"] == "1", "it is back", DEADLINE)
+        assert not console.has_data(0.5)
+        pooler.admin.query("RESUME db")
+        assert client.value(port) == str(new.port)
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_switchover_after_an_online_restart(make_pooler, pair, restart, workers):  # noqa: F811
+    """Servers that were taken over are paused as others are."""
+    pooler = make_pooler({"db": pair.entry("target_session_attrs=read-write")}, settings={
+        "pool_mode": "transaction", "workers": workers, "switchover_timeout": 100})
+    with pooler.connect(database="db") as client:
+        client.query("select 1")
+        settled(pooler, "db", pair)
+        wait_end(restart(pooler), pooler)
+        console = pooler.console()
+        console.send(wire.query("SWITCHOVER db"))
+        assert "is paused and has no server connection in use" in console.recv_until("NEC")[-1].text()
+        pair.switch()
+        assert console.recv_until("CE")[-1].tag() == "SWITCHOVER"
+        assert client.value("select inet_server_port()") == str(pair.primary.port)
+
+
 def test_at_rest(make, pair):
     """One connection to each host, and no line of the log."""
     pooler = make({"w": "read-write", "r": "prefer-standby"}, role_check_period=0.3)
