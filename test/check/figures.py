@@ -6,7 +6,7 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (93665, 76000),
+    "lines of src and include": (93500, 76000),
     "files of src/daemon": (27, 26),
     "static functions of three lines or less with one caller": (60, 60),
     "static functions with one caller": (1034, 1000),
@@ -14,7 +14,7 @@ BOUNDS = {
     "members of struct pool": (35, 40),
     "members of struct link": (26, 25),
     "members of struct client": (31, 32),
-    "words that are going": (27, 0),
+    "words that are going": (25, 0),
 }
 
 STRUCTS = {"pool": "include/pool/pool.h", "link": "include/session/server.h",
