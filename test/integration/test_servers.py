@@ -647,22 +647,22 @@ def whole_and_its_prefixes():
     return [row[:count] for count in (1, 4, 5, 7, len(row) - 1)]
 
 
-@pytest.mark.parametrize("part", whole_and_its_prefixes(), ids=lambda part: len(part))
-@pytest.mark.parametrize("where", ["behind its greeting", "behind an answer", "at rest"])
-def test_part_of_a_message_of_an_idle_server(make_pooler, fake, part, where):
-    """The beginning of the next client's answer is not taken for the rest of the message."""
+PLACES = ["behind its greeting", "behind an answer", "at rest"]
+
+
+def replaced(make_pooler, fake, where, said):
+    """The first server says this there, and another one serves the client. Returns the pooler."""
     def answer(session, sql):
-        behind = part if session.number == 0 and where == "behind an answer" else b""
+        behind = said if session.number == 0 and where == "behind an answer" else b""
         return fakeserver.plain_answer(sql) + behind
 
     def script(session):
         first = session.number == 0
         session.recv_startup()
-        session.send(fakeserver.welcome()
-                     + (part if first and where == "behind its greeting" else b""))
+        session.send(fakeserver.welcome() + (said if first and where == "behind its greeting" else b""))
         if first and where == "at rest":
             pooler_rests.wait(10)
-            session.send(part)
+            session.send(said)
         session.serve([("select", answer)])
 
     pooler_rests = threading.Event()
@@ -676,38 +676,22 @@ def test_part_of_a_message_of_an_idle_server(make_pooler, fake, part, where):
     server.sessions[0].ended.wait(10)
     assert client.query("select 2").value == "fake"
     assert len(server.logged_in()) == 2
-    assert protocol_errors(pooler) == 1
+    return pooler
+
+
+@pytest.mark.parametrize("part", whole_and_its_prefixes(), ids=lambda part: len(part))
+@pytest.mark.parametrize("where", PLACES)
+def test_part_of_a_message_of_an_idle_server(make_pooler, fake, part, where):
+    """The beginning of the next client's answer is not taken for the rest of the message."""
+    assert protocol_errors(replaced(make_pooler, fake, where, part)) == 1
 
 
 @pytest.mark.parametrize("cut", [1, 5, 20, None])
-@pytest.mark.parametrize("where", ["behind its greeting", "behind an answer", "at rest"])
+@pytest.mark.parametrize("where", PLACES)
 def test_last_word_of_an_idle_server(make_pooler, fake, where, cut):
     """PostgreSQL may end a server at any time, which is no fault of the protocol."""
     end = wire.error("FATAL", "57P01", "terminating connection")[:cut]
-
-    def answer(session, sql):
-        return fakeserver.plain_answer(sql) + (end if session.number == 0 and where == "behind an answer" else b"")
-
-    def script(session):
-        first = session.number == 0
-        session.recv_startup()
-        session.send(fakeserver.welcome() + (end if first and where == "behind its greeting" else b""))
-        if first and where == "at rest":
-            pooler_rests.wait(10)
-            session.send(end)
-        session.serve([("select", answer)])
-
-    pooler_rests = threading.Event()
-    server = fake(script)
-    pooler = make_pooler({"db": server.conn(pool_size=1)}, settings={
-        "pool_mode": "transaction", "server_login_retry": 0.1})
-    client = pooler.connect()
-    pooler_rests.set()
-    if where == "behind an answer":
-        assert client.query("select 1").value == "fake"
-    server.sessions[0].ended.wait(10)
-    assert client.query("select 2").value == "fake"
-    assert len(server.logged_in()) == 2
+    pooler = replaced(make_pooler, fake, where, end)
     assert protocol_errors(pooler) == 0 and "unexpected pkt" not in pooler.log()
 
 
