@@ -48,7 +48,7 @@ static bool put_token(struct buf *out, const struct sql_token *t)
 
 /* Writes the text in one spelling.  False: it is another one.  text: len bytes without
  * a NUL. */
-static bool is_spelt(const char *text, size_t len, struct buf *out)
+static bool spell(const char *text, size_t len, struct buf *out)
 {
 	char copy[TEXT_MOST + 2];
 	struct sql_scan scan;
@@ -141,7 +141,7 @@ enum xact_verb xact_read(const char *text, size_t len, uint8_t *modes)
 	if (len < 1 || len > TEXT_MOST || memchr(text, '\0', len) != text + len - 1)
 		return XACT_NONE;
 	buf_init_in(&spelt, sizeof(room), room, sizeof(room));
-	if (is_spelt(text, len - 1, &spelt))
+	if (spell(text, len - 1, &spelt))
 		verb = verb_of((const char *)spelt.bytes, modes);
 	buf_done(&spelt);
 	return verb;
