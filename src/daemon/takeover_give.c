@@ -39,6 +39,7 @@ enum {
 };
 
 #define WORKER_SILENT "a worker does not answer"
+#define TOO_LONG      "it took longer than suspend_timeout"
 
 struct giving {
 	struct daemon *d;
@@ -245,10 +246,17 @@ static uint64_t decision_us(const struct giving *g)
 	return limit ? limit : DECISION_US;
 }
 
+/* If this process stood still, READY is found when its time is over.  GO would be
+ * followed by the cut at once, and the new process might have sent ALIVE by then. */
 static void decide(struct giving *g)
 {
 	struct err err;
 
+	loop_touch_clock(g->d->site.loop);
+	if (giving_now(g) >= g->phase_until_us) {
+		give_up(g, TOO_LONG);
+		return;
+	}
 	g->phase = GIVING_DECIDED;
 	if (courier_send(g->courier, TAKEOVER_GO, NULL, 0, -1, 0, &err) < 0)
 		give_up(g, err.text);
@@ -396,6 +404,7 @@ static void offer(struct giving *g)
 		return;
 	g->phase = GIVING_OFFERED;
 	loop_touch_clock(g->d->site.loop);
+	g->phase_until_us = giving_now(g) + decision_us(g);
 	look_again(g, decision_us(g));
 }
 
@@ -507,7 +516,7 @@ static void giving_due(struct deadline *due)
 		break;
 	case GIVING_OFFERED:
 	case GIVING_DECIDED:
-		break_off(g, "it took longer than suspend_timeout");
+		break_off(g, TOO_LONG);
 		break;
 	case GIVING_SERVING:
 		serve_rest(g);

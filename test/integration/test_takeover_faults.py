@@ -334,13 +334,8 @@ def test_the_old_process_is_killed(steps, how, workers):
     assert not os.path.exists(old.path("pid.new"))
 
 
-# Without those where READY waits for the old process: it answers, and then takes that back in a way that
-# nobody who stands between can hand on.
-STILL = [how for how in OLD_IS_KILLED if how not in ("before END", "behind END", "behind READY")]
-
-
 @pytest.mark.parametrize("workers", WORKERS)
-@pytest.mark.parametrize("how", STILL)
+@pytest.mark.parametrize("how", OLD_IS_KILLED)
 def test_the_old_process_stands_still(steps, how, workers):
     """For longer than suspend_timeout, and goes on. One of the two serves everybody, and the other one none."""
     old, new, between, everybody = steps(workers, suspend_timeout=0.5)
