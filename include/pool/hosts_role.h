@@ -11,6 +11,11 @@
 #include "base/buf.h"
 #include "pool/hosts.h"
 
+/* Where the monitor looks after a database, what has failed is tried again after this
+ * time, or sooner with a shorter server_login_retry: a login, or a host that refuses
+ * while no other one serves. */
+enum { HOSTS_RETRY_US = 1000000 };
+
 /* Whether the database cares about roles. */
 bool hosts_has_roles(const struct database *db);
 /* Whether standbys that are too far behind are not used. */
@@ -43,13 +48,11 @@ bool hosts_has_candidate(const struct pool *pool, uint64_t now_us);
  * older timeline is not. */
 bool hosts_is_successor(const struct database *db, const struct host *host);
 
-/* For SHOW HOSTS.  State: "not tried", "up", "down", and where the monitor of hosts
- * looks after the database also "refuses", "hangs" or "unfit".  Role: "primary",
- * "standby", "read-only" or NULL. */
-const char *hosts_state_shown(const struct database *db, const struct host *host);
-/* Why it is in that state, as the monitor of hosts says; NULL: it says nothing. */
-const char *hosts_reason_shown(const struct database *db, const struct host *host);
-const char *host_role_shown(const struct host *host);
+/* What views show of a host.  A database at rest, or that nobody has used yet, is told
+ * nothing by the monitor of hosts: then *v has what another database was told about the
+ * host.  Where there is no monitor, only "not tried", "up" and "down" are known. */
+void hosts_show(
+    const struct database *db, const struct host *host, struct host_verdict *v);
 /* Appends a text such as "a:5432 is unfit (it is a standby), b:5432 is down (Connection
  * refused)". */
 void hosts_describe(const struct database *db, struct buf *out);

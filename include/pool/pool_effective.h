@@ -22,7 +22,8 @@ bool pool_is_undersized(const struct pool *pool);
 bool pool_has_check(const struct pool *pool);
 /* The least time between the starts of two attempts to connect, if the first one
  * failed.  It is above 0 even with server_login_retry=0, because attempts that fail at
- * once would otherwise follow each other without an end. */
+ * once would otherwise follow each other without an end.  It is at most a second where
+ * the monitor of hosts looks after the database. */
 uint64_t pool_login_retry(const struct pool *pool);
 /* The least time between two closes for server_lifetime. */
 uint64_t pool_lifetime_spacing(const struct pool *pool);

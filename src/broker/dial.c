@@ -11,6 +11,7 @@
 
 #include "broker/dial_exchange.h"
 #include "broker/dial_turn.h"
+#include "pool/host_group.h"
 #include "pool/hosts_role.h"
 #include "pool/scopes.h"
 #include "session/client.h"
@@ -190,7 +191,7 @@ static bool may_stay(struct server *server)
 		hosts_learn(seat, &report, conn_now(&server->conn));
 	if (hosts_is_fit(seat->pool, seat->pool_host->host))
 		return true;
-	const char *role = host_role_shown(seat->pool_host->host);
+	const char *role = host_group_report_shown(&seat->pool_host->host->report);
 	snprintf(reason, sizeof(reason),
 	    "its host is not used: it is %s, target_session_attrs is %s",
 	    role ? role : "up", setting_target_name(scope_target_session_attrs(scope)));

@@ -45,11 +45,10 @@ static struct host_seen *host_of(struct hosts_seen *seen, const struct host *hos
 static void look_at_host(
     struct hosts_seen *seen, const struct database *db, const struct host *host)
 {
-	const char *state = hosts_state_shown(db, host);
-	bool is_down = strcmp(state, "up") != 0 && strcmp(state, "unfit") != 0 &&
-		       strcmp(state, "not tried") != 0;
+	struct host_verdict shown;
 
-	if (is_down)
+	hosts_show(db, host, &shown);
+	if (shown.value.state != HOST_UP && shown.value.state != HOST_NOT_TRIED)
 		host_of(seen, host)->is_down = true;
 	else if (seen->is_alone || host->assignments > 0)
 		seen->is_any_there = true;

@@ -18,10 +18,6 @@
 /* How often at most a doubt about a role is checked. */
 enum { DOUBT_US = 1000000 };
 
-/* After a failure, the longest time for which a host is not used unless the monitor
- * says so. */
-enum { WATCHED_PAUSE_US = 1000000 };
-
 /* How often at most a site asks the monitor to look. */
 enum { HINT_US = 50000 };
 
@@ -426,7 +422,6 @@ void hosts_failed(
     struct seat *seat, const char *text, uint64_t retry_us, uint64_t now_us)
 {
 	struct host *host = seat->pool_host ? seat->pool_host->host : NULL;
-	bool is_watched = hosts_are_watched(seat->pool->database);
 
 	if (!host)
 		return;
@@ -438,8 +433,6 @@ void hosts_failed(
 		return;
 	host->report = (struct host_report){.role = HOST_ROLE_UNKNOWN};
 	snprintf(host->last_error, sizeof(host->last_error), "%s", text);
-	if (is_watched && retry_us > WATCHED_PAUSE_US)
-		retry_us = WATCHED_PAUSE_US;
 	host->retry_us = now_us + retry_us;
 	host->is_down = true;
 	tell_waiting_pools(seat->pool->database);
@@ -545,7 +538,7 @@ static void follow_reach(struct database *db, struct host *host, uint64_t now_us
 		return;
 	case HOST_REFUSES:
 		/* it is tried when no other host serves, so that clients are told */
-		host->retry_us = now_us + WATCHED_PAUSE_US;
+		host->retry_us = now_us + HOSTS_RETRY_US;
 		break;
 	case HOST_HANGS:
 	case HOST_DOWN:

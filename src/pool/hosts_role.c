@@ -264,33 +264,54 @@ bool hosts_has_candidate(const struct pool *pool, uint64_t now_us)
 
 /* ---- shown ---- */
 
-const char *hosts_state_shown(const struct database *db, const struct host *host)
+/* What another database, which the monitor tells now, was told about the host; or NULL.
+ */
+static const struct host_value *told_elsewhere(
+    const struct database *db, const struct host *host)
 {
-	if (hosts_are_judged(db))
-		return host_group_state_shown(&host->verdict);
-	if (!host->was_tried)
-		return "not tried";
-	return host->is_down ? "down" : "up";
-}
+	const struct database *other;
 
-const char *hosts_reason_shown(const struct database *db, const struct host *host)
-{
-	const char *reason = host_group_reason_shown(&host->verdict);
+	list_for (other, &db->catalog->database_list, node) {
+		bool is_told = !other->hosts.is_stale && hosts_are_judged(other);
 
-	return hosts_are_judged(db) && *reason ? reason : NULL;
-}
-
-const char *host_role_shown(const struct host *host)
-{
-	switch (host->report.role) {
-	case HOST_ROLE_UNKNOWN:
-		break;
-	case HOST_STANDBY:
-		return "standby";
-	case HOST_PRIMARY:
-		return host->report.is_read_only ? "read-only" : "primary";
+		for (size_t i = 0; is_told && i < other->hosts.count; i++) {
+			const struct host *h = other->hosts.list[i];
+			if (h->port == host->port &&
+			    strcmp(h->name ? h->name : "",
+				host->name ? host->name : "") == 0)
+				return &h->verdict.value;
+		}
 	}
 	return NULL;
+}
+
+void hosts_show(
+    const struct database *db, const struct host *host, struct host_verdict *v)
+{
+	bool is_judged = hosts_are_judged(db), is_known;
+	const struct host_value *told = NULL;
+
+	*v = host->verdict;
+	if (!is_judged) {
+		*v =
+		    (struct host_verdict){.value.report = host->report, .is_fit = true};
+		v->value.state = !host->was_tried ? HOST_NOT_TRIED
+				 : host->is_down  ? HOST_DOWN
+						  : HOST_UP;
+	}
+	if (hosts_are_watched(db) && (db->hosts.is_stale || !is_judged))
+		told = told_elsewhere(db, host);
+	if (told) {
+		/* whether it is fit is known if it says what it said then */
+		is_known = told->state == HOST_UP &&
+			   told->report.role == v->value.report.role &&
+			   told->report.is_read_only == v->value.report.is_read_only &&
+			   told->report.timeline == v->value.report.timeline;
+		v->is_fit = !is_judged || !is_known || v->is_fit;
+		v->value = *told;
+	}
+	if (v->value.state != HOST_UP && v->value.state != HOST_NOT_TRIED)
+		v->value.report = (struct host_report){.role = HOST_ROLE_UNKNOWN};
 }
 
 void host_put_name(const struct host *host, struct buf *out)
@@ -304,12 +325,15 @@ void host_put_name(const struct host *host, struct buf *out)
 static void describe(
     const struct database *db, const struct host *host, struct buf *out)
 {
+	struct host_verdict v;
+
 	host_put_name(host, out);
 	if (hosts_are_judged(db)) {
 		host_group_describe(&host->verdict, out);
 		return;
 	}
-	buf_printf(out, " is %s", hosts_state_shown(db, host));
+	hosts_show(db, host, &v);
+	buf_printf(out, " is %s", host_group_state_shown(&v));
 	if (host->is_down)
 		buf_printf(out, " (%s)", host->last_error);
 }

@@ -4,6 +4,7 @@
  */
 #include "pool/pool_effective.h"
 
+#include "base/time_us.h"
 #include "pool/host_group.h"
 #include "pool/hosts_role.h"
 
@@ -156,7 +157,9 @@ uint64_t pool_login_retry(const struct pool *pool)
 {
 	uint64_t retry_us = scope_server_login_retry(scope_of_pool(pool));
 
-	return retry_us > LOGIN_RETRY_LEAST_US ? retry_us : LOGIN_RETRY_LEAST_US;
+	if (hosts_are_watched(pool->database))
+		retry_us = time_earlier(retry_us, HOSTS_RETRY_US);
+	return time_later(retry_us, LOGIN_RETRY_LEAST_US);
 }
 
 uint64_t pool_lifetime_spacing(const struct pool *pool)

@@ -7,6 +7,7 @@
 
 #include "cancel/peers.h"
 #include "conf/settings.h"
+#include "pool/host_group.h"
 #include "pool/hosts_role.h"
 #include "pool/pins.h"
 #include "pool/pool.h"
@@ -95,10 +96,14 @@ static void put_hosts(struct rows *rows, const struct database *db)
 {
 	for (size_t n = 0; !db->is_admin && n < db->hosts.count; n++) {
 		const struct host *host = db->hosts.list[n];
-		const char *state = hosts_state_shown(db, host);
+		struct host_verdict shown;
+
+		hosts_show(db, host, &shown);
 		bool is_judged = hosts_are_judged(db);
-		const char *reason = hosts_reason_shown(db, host);
-		uint32_t timeline = is_judged ? host->verdict.value.report.timeline : 0;
+		const char *state = host_group_state_shown(&shown);
+		const char *role = host_group_report_shown(&shown.value.report);
+		const char *reason = host_group_reason_shown(&shown);
+		uint32_t timeline = shown.value.report.timeline;
 		uint64_t lag_us = UINT64_MAX, lag_bytes = UINT64_MAX;
 		if (is_judged && hosts_has_lag_limit(db)) {
 			lag_us = host->verdict.lag_us;

@@ -6,9 +6,9 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (93500, 76000),
+    "lines of src and include": (93515, 76000),
     "files of src/daemon": (27, 26),
-    "static functions of three lines or less with one caller": (60, 60),
+    "static functions of three lines or less with one caller": (59, 60),
     "static functions with one caller": (1034, 1000),
     "predicates that act": (6, 0),
     "members of struct pool": (35, 40),

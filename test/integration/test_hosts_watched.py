@@ -255,6 +255,78 @@ def test_a_host_that_refuses(make, pair):
         client.close()
 
 
+def test_a_login_that_was_refused_is_tried_again_within_a_second(make, pair):
+    """server_login_retry does not keep a database from a host that lets its user in again."""
+    pooler = make({"db": "read-write"}, server_login_retry=60, role_check_period=60)
+    allowed = ["local replication all trust"] + postgres.hba_lines()
+    with pooler.connect(database="db") as client:
+        assert client.value("select 1") == "1"
+        settled(pooler, "db", pair)
+        pair.primary.set_hba(["local replication all trust", "host all trust_user 127.0.0.1/32 reject"]
+                             + postgres.hba_lines())
+        pooler.admin.query("KILL db")
+        pooler.admin.query("RESUME db")
+    refusal = pooler.refusal("db")
+    assert "pg_hba.conf rejects" in refusal, refusal
+    pair.primary.set_hba(allowed)
+    repaired = time.monotonic()
+
+    def serves():
+        try:
+            with pooler.connect(database="db") as client:
+                return client.value("select 1") == "1"
+        except wire.Refused:
+            return False
+
+    waiting.wait_for(serves, "it serves again", DEADLINE)
+    assert time.monotonic() - repaired < 10  # Far below server_login_retry, also on a slow machine.
+
+
+def test_a_host_that_hangs_is_not_said_to_refuse(make, pair):
+    """It refused the login before. Clients wait for it then, and are told what is the matter now."""
+    pooler = make({"db": "read-write"}, query_wait_timeout=3, server_login_retry=60)
+    with pooler.connect(database="db") as client:
+        assert client.value("select 1") == "1"
+        settled(pooler, "db", pair)
+        pair.primary.set_hba(["local replication all trust", "host all trust_user 127.0.0.1/32 reject"]
+                             + postgres.hba_lines())
+        pooler.admin.query("KILL db")
+        pooler.admin.query("RESUME db")
+    assert "pg_hba.conf rejects" in pooler.refusal("db")
+    pair.primary.freeze()
+    waiting.wait_for(lambda: pooler.refusal("db") and state(pooler, "db", pair.primary) == "hangs", "it is noticed",
+                     DEADLINE)
+    mark = pooler.mark()
+    refusal = pooler.refusal("db")
+    assert "query_wait_timeout" in refusal, refusal
+    said = pooler.log_since(mark)
+    assert "rejects" not in said and "hangs" in said, said
+
+
+def test_databases_at_rest_show_what_others_were_told(make, pair):
+    """One that has no clients any more, and one that never had any, show the state of a host as the monitor knows
+    it."""
+    pooler = make({"used": "read-write", "rested": "read-write", "fresh": "read-write"})
+    names = ["used", "rested", "fresh"]
+    with pooler.connect(database="used") as writer:
+        assert writer.value("select 1") == "1"
+        pooler.connect(database="rested").close()
+        settled(pooler, "used", pair)
+        settled(pooler, "rested", pair)
+        waiting.wait_for(lambda: int(pooler.pool("rested")["cl_active"]) + int(pooler.pool("rested")["cl_waiting"]) == 0,
+                         "it has no clients", DEADLINE)
+        pair.standby.freeze()
+        waiting.wait_for(lambda: state(pooler, "used", pair.standby) == "hangs", "it is noticed", DEADLINE)
+        seen = {row["database"]: (row["state"], row["role"], row["reason"]) for row in pooler.show("HOSTS")
+                if row["database"] in names and int(row["port"]) == pair.standby.port}
+        assert seen["rested"] == seen["fresh"] == seen["used"], seen
+        pair.standby.thaw()
+        waiting.wait_for(lambda: state(pooler, "used", pair.standby) == "unfit", "it is back", DEADLINE)
+        shown = {row["database"]: (row["state"], row["role"]) for row in pooler.show("HOSTS")
+                 if int(row["port"]) == pair.standby.port}
+        assert shown["rested"] == shown["used"] == ("unfit", "standby"), shown
+
+
 def test_a_planned_switch_moves_readers(make, pair):
     """Roles are followed at once, although role_check_period is long."""
     pooler = make({"w": "read-write", "r": "standby"})
@@ -282,13 +354,14 @@ def test_servers_at_the_new_primary_stay(make, pair):
         pair.promote()
         seen = []
         for _ in range(20):
-            seen += [(show(pooler, "db"), show(pooler, "more"))]
+            seen += [pooler.show("HOSTS")]
             writers.go_on("they write at the new one", more=1)
         writers.go_on("they write at the new one", more=300)
         other.query("select 1")
-    shown = [tuple({port: (row["state"], row["role"]) for port, row in rows.items()} for rows in both) for both in seen]
-    # The two views are not of the same moment, so that a change may be between them.
-    assert sum(one != two for one, two in shown) <= 4, shown
+    for rows in seen:
+        one, two = ({row["port"]: (row["state"], row["role"]) for row in rows if row["database"] == name}
+                    for name in ("db", "more"))
+        assert one == two, rows
     told = pooler.log_since(begun)
     opened = told.count(":%d new connection to server" % new.port)
     assert 0 < opened <= 8 and "its host is not used" not in told, told

@@ -268,7 +268,10 @@ static void check_dial(
 	size_t room = (size_t)size + (v->is_reserve ? (size_t)reserve : 0);
 	bool has_other =
 	    pool->failure.kind == FAILURE_HOSTS && hosts_has_candidate(pool, w->now);
+	uint64_t retry_us = scope_server_login_retry(scope_of_pool(pool));
 
+	if (hosts_are_watched(pool->database) && retry_us > SECOND)
+		retry_us = SECOND;
 	CHECK(!pool_is_paused(pool) && !pool->is_killed);
 	CHECK(pool->seats[SEAT_LOGIN].count == slow_beside(w, pool) ||
 	      may_open_beside(pool));
@@ -278,8 +281,7 @@ static void check_dial(
 	/* the one that is to be opened is counted */
 	CHECK(process_limit(w) <= 0 ||
 	      central_read(&w->c->limit->servers) <= process_limit(w));
-	CHECK(!pool->failure.kind || has_other ||
-	      w->now >= pool->dial_us + scope_server_login_retry(scope_of_pool(pool)));
+	CHECK(!pool->failure.kind || has_other || w->now >= pool->dial_us + retry_us);
 }
 
 static struct server *unused_server(struct world *w)

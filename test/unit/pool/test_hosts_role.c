@@ -14,6 +14,7 @@
 /* clang-format on */
 
 #include "base/buf.h"
+#include "pool/host_group.h"
 #include "pool/pool_effective.h"
 #include "town.h"
 
@@ -184,6 +185,15 @@ static void an_old_word_does_not_count(void **state)
 	town_done(&t);
 }
 
+static void check_shown(struct town *t, int host, const char *state, const char *role)
+{
+	struct host_verdict v;
+
+	hosts_show(t->pool->database, town_host(t, host), &v);
+	assert_string_equal(host_group_state_shown(&v), state);
+	assert_string_equal(host_group_report_shown(&v.value.report), role);
+}
+
 /* Connections to a host that has become a primary are closed as soon as they are given
  * back; the monitor is asked at once. */
 static void a_reported_role_counts_at_once(void **state)
@@ -197,11 +207,8 @@ static void a_reported_role_counts_at_once(void **state)
 	town_ask(&t, t.pool, &a);
 	town_ask(&t, t.pool, &b);
 	town_give(&t, &b);
-	assert_string_equal(
-	    hosts_state_shown(t.pool->database, town_host(&t, 0)), "unfit");
-	assert_string_equal(host_role_shown(town_host(&t, 0)), "primary");
-	assert_string_equal(
-	    hosts_state_shown(t.pool->database, town_host(&t, 1)), "up");
+	check_shown(&t, 0, "unfit", "primary");
+	check_shown(&t, 1, "up", "standby");
 	t.is_blind = true;
 	struct host_report report = {.role = HOST_PRIMARY, .is_kept_posted = true};
 	hosts_learn(a.seat, &report, t.w.now);
