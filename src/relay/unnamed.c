@@ -34,9 +34,8 @@ struct unnamed_text {
 	bool is_quiet;              /* it has no effects to be noted */
 	bool is_command;            /* see sql_commands.h */
 	struct sql_effects effects; /* of the text */
-	char ours[sizeof(
-	    ((struct prepared_text *)0)->name)]; /* with is_command: the pooler's name
-						    in the rewritten command */
+	/* with is_command: the pooler's name in the rewritten command */
+	char ours[PREPARED_NAME_SIZE];
 	size_t size;
 	uint8_t parse[]; /* the whole message as the client sent it */
 };

@@ -143,6 +143,18 @@ def test_unnamed_statement(shared, restart):
         assert client.finish().value == "unnamed"
 
 
+def test_unnamed_statement_that_executes_another(make_pooler, pg, restart):
+    """Its text was rewritten to the name that servers know, and that name goes along."""
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings=dict(TRANSACTION, track_sql_prepare=1))
+    with pooler.connect() as client:
+        client.query("prepare p as select 'prepared'")
+        client.send(wire.parse("", "execute p"), wire.bind(), wire.execute(), wire.sync())
+        assert client.finish().value == "prepared"
+        wait_end(restart(pooler), pooler)
+        client.send(wire.bind(), wire.execute(), wire.sync())
+        assert client.finish().value == "prepared"
+
+
 @pytest.mark.parametrize("cut", [3, 8, 60000])
 def test_half_a_message_is_finished_afterwards(shared, restart, cut):
     text = wire.query("select length('%s')" % ("x" * 100000))
