@@ -16,7 +16,7 @@
 
 struct crew;
 struct giving;
-struct spread;
+struct rebalance;
 struct taking;
 struct team;
 
@@ -40,10 +40,10 @@ struct daemon {
 			start succeeds; -1: none */
 	/* the takeover by a newer process, or NULL; see takeover.h */
 	struct giving *giving;
-	struct taking *taking; /* the takeover from an older process, or NULL */
-	struct crew *crew;     /* owned; NULL: one worker, which is this thread */
-	struct team *team;     /* owned: its threads; or NULL */
-	struct spread *spread; /* owned: see spread.h; NULL: one worker */
+	struct taking *taking;       /* the takeover from an older process, or NULL */
+	struct crew *crew;           /* owned; NULL: one worker, which is this thread */
+	struct team *team;           /* owned: its threads; or NULL */
+	struct rebalance *rebalance; /* owned: see rebalance.h; NULL: one worker */
 	/* borrowed */
 	const struct options *options;
 };

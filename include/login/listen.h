@@ -11,7 +11,6 @@
 #include "session/site.h"
 
 struct listener;
-struct passage;
 
 /* The sockets of a process that was killed may outlive it by some milliseconds, if it
  * used io_uring.  For so long a start looks again whether an address becomes free. */
@@ -34,8 +33,11 @@ void listen_start(struct site *site);
  * has sent so far: a cancel request whose key that process does not know. */
 void listen_admit(
     struct site *site, int fd, enum passed_from from, const uint8_t *bytes, size_t len);
-/* Takes over a connection from another site of this process (passing.h). */
-void listen_admit_passage(struct site *site, struct passage *passage);
+/* crew_ops.admit and crew_ops.readmit: for connections from other sites of this
+ * process. */
+void listen_admit_new(
+    struct site *site, int fd, const struct sock_addr *remote, bool is_unix);
+void listen_readmit(struct client *client);
 /* Closes the listening TCP sockets, and the unix sockets too if all is true. */
 void listen_close(struct site *site, bool all);
 /* Notes how many sockets the service manager has passed to this process.  Call it

@@ -1,12 +1,11 @@
 /*
- * Moves clients, servers and listening sockets to another process, or clients and
- * servers to another site of this process.  The sender stops what can be moved,
- * describes it by parcels (moving/parcel.h), and then either drops it or lets it
- * continue; the receiver turns each parcel into the same object again.  The daemon
- * transports parcels and decides when (daemon/takeover).
+ * Moves clients, servers and listening sockets to another process.  The sender stops
+ * what can be moved, describes it by parcels (moving/parcel.h), and then either drops
+ * it or lets it continue; the receiver turns each parcel into the same object again.
+ * The daemon transports parcels and decides when (daemon/takeover).
  *
  * Some objects stay and are served by the old process until they end: connections with
- * TLS, replication, logins, console clients.  Between sites, TLS is no obstacle.
+ * TLS, replication, logins, console clients.
  */
 #ifndef MOVING_MOVING_H
 #define MOVING_MOVING_H
@@ -42,13 +41,6 @@ typedef int moving_emit_fn(void *ctx, const struct parcel *parcel, int fd);
  * requests wait, because the other process may begin to use what was described before
  * we know of it.  -1: emit has returned -1. */
 int moving_offer(struct site *site, bool is_first, moving_emit_fn *emit, void *ctx);
-/* Does the client rest, so that it can go to another site of this process?  Then it has
- * no server and wants none, and nothing is on its way to it. */
-bool moving_is_at_rest(const struct client *client);
-/* Describes such a client that was hushed: first what it needs there, then the client,
- * all without descriptors.  -1: emit has returned -1. */
-int moving_offer_client(
-    struct site *site, struct client *client, moving_emit_fn *emit, void *ctx);
 /* Another process has taken over what was offered: closes it here silently.
  * moving_keep follows. */
 void moving_let_go(struct site *site);
@@ -63,8 +55,6 @@ struct moving; /* the receiver's state for one sender */
 /* NULL and err: the sender's parcels cannot be understood. */
 struct moving *moving_new(
     struct site *site, const struct parcel_origin *origin, struct err *err);
-/* For a sender that is another site of this process. */
-struct moving *moving_new_within(struct site *site);
 void moving_free(struct moving **moving);
 
 /* Whether the parcel can be accepted.  Changes nothing, except that an auto-database

@@ -1,6 +1,6 @@
 /*
  * A parcel: everything about a client or server connection except its descriptor, as a
- * value with which another process or site can continue it; also the objects that these
+ * value with which another process can continue it; also the objects that these
  * refer to: texts of prepared statements, pools, databases, users.
  *
  * A parcel is encoded as a flat sequence of fields: numbers in network byte order,
@@ -120,8 +120,6 @@ struct parcel_client {
 	bool is_linked;
 	uint8_t block_state, block_modes; /* see struct client */
 	bool block_has_portal;
-	/* not encoded: its sender has counted it for this site already */
-	bool was_carried;
 	/* how long ago; UINT64_MAX: never */
 	uint64_t query_us, xact_us, last_us;
 	/* notes about its running transaction; see relay/slow_log.h */

@@ -1,6 +1,7 @@
 /*
  * Describes clients of the relay, and the servers that they are linked to, for a move
- * to another process (moving/moving.h), and restores them there.
+ * to another process (moving/moving.h), and restores them there; and what clients at
+ * rest have of their thread, when they go to another site of this process.
  */
 #ifndef RELAY_RELAY_HANDOFF_H
 #define RELAY_RELAY_HANDOFF_H
@@ -13,6 +14,8 @@ bool relay_handoff_is_possible(const struct client *client);
 void relay_handoff_describe(const struct client *client, struct parcel_client *out,
     struct parcel_server *server);
 void relay_handoff_let_go(struct client *client);
+void *relay_handoff_pack(struct client *client);
+void relay_handoff_unpack(struct client *client, void *packed);
 
 /* Restores a client that has come from another process, and its server (NULL: it has
  * none); both have their conn_ops already.  -1: no memory, or the description is not

@@ -86,6 +86,9 @@ bool unnamed_is_certain(const struct client *client);
 void unnamed_describe(const struct client *client, struct parcel_client *out);
 /* -1: no memory, or the description is not valid. */
 int unnamed_restore(struct client *client, const struct parcel_client *from);
+/* For service_moves.pack and unpack. */
+void *unnamed_pack(struct client *client);
+void unnamed_unpack(struct client *client, void *packed);
 /* The client certainly has no unnamed statement. */
 void unnamed_forget(struct client *client);
 

@@ -3,8 +3,7 @@
  * There is one table for a process, under a lock of its own, so that a CancelRequest
  * finds its client at once, whichever thread has accepted it.
  *
- * A key is embedded in what stands for its client: in the client itself, or in what is
- * on its way from one worker to another.  Its owner must not touch it between
+ * A key is embedded in its client.  Its owner must not touch it between
  * cancel_keys_add and cancel_keys_remove, except by the functions below.  The lock is
  * held for microseconds, and never across a system call.
  */
@@ -55,10 +54,10 @@ void cancel_key_done(struct cancel_key *key);
 int cancel_keys_add(struct cancel_keys *keys, struct cancel_key *key, unsigned place);
 /* Takes the key out of the table, and wipes it.  Nothing happens without a key. */
 void cancel_keys_remove(struct cancel_keys *keys, struct cancel_key *key);
-/* Moves the key to a zeroed one, which belongs to the same client: see `at` and `to`
- * above. */
-void cancel_keys_move(struct cancel_keys *keys, struct cancel_key *from,
-    struct cancel_key *key, unsigned at, unsigned to);
+/* The client goes to this place, and is posted there in the same handler; and it has
+ * arrived there.  Nothing happens without a key. */
+void cancel_keys_send(struct cancel_keys *keys, struct cancel_key *key, unsigned to);
+void cancel_keys_settle(struct cancel_keys *keys, struct cancel_key *key);
 
 /* The answer to a search: what is not in the table is nowhere. */
 enum { CANCEL_NOWHERE = UINT_MAX };

@@ -19,7 +19,7 @@
 #include "wire/vars.h"
 
 struct cancel_request;
-struct crew_member;
+struct client_transfer;
 struct login;
 struct proxy_input;
 struct console;
@@ -67,9 +67,10 @@ struct client {
 		/* owned, before the login: the part of a PROXY header that has arrived;
 		 * see login/proxy.h */
 		struct proxy_input *proxy;
-		struct login *login;           /* owned, until the login is complete */
-		struct console *console;       /* owned by the admin service */
-		struct crew_member *passes_to; /* with is_passing: see passing.h */
+		struct login *login;     /* owned, until the login is complete */
+		struct console *console; /* owned by the admin service */
+		/* owned, while it leaves for another site with its first packet */
+		struct client_transfer *transfer;
 		/* if is_cancel: the CancelRequest that it brought, or NULL */
 		struct cancel_request *cancel_request;
 	};
@@ -85,7 +86,6 @@ struct client {
 	bool is_counted : 1;    /* it is counted against the limits of its database and
 				   user */
 	bool is_cancel : 1;     /* it brought a CancelRequest and does not log in */
-	bool is_passing : 1;    /* it is going to another site: passes_to */
 	bool is_spare : 1;      /* accepted on a spare descriptor: console only */
 	bool is_canceled : 1; /* cancelled while it waited: its query gets an error and
 				 does not run */
@@ -96,7 +96,6 @@ struct client {
 				    sent */
 	bool was_notified : 1;   /* the notice of query_wait_notify was sent during this
 				    wait */
-	bool has_gone : 1;       /* it has gone to another site and is counted there */
 	struct {
 		uint8_t state; /* enum client_block */
 		/* BLOCK_BEGUN: see wire/xact.h, and whether the unnamed portal is that
@@ -134,6 +133,9 @@ struct client *client_new(struct site *site, const struct conn_ops *ops);
 /* The login is over: moves the client from site->login_clients to site->clients; one
  * that brought a CancelRequest (is_cancel) to site->cancel_clients. */
 void client_settle(struct client *client);
+/* Enters the client in the list of its site that it belongs to, and takes it out. */
+void client_enlist(struct client *client);
+void client_delist(struct client *client);
 
 /* Sends what buf holds, which the pooler has made in the place of an answer of the
  * server, and empties it.  A client that is about to be closed, or has got its server's

@@ -84,8 +84,6 @@ struct conn_ops {
 	 * is still open, so a last message may be sent. */
 	void (*closed)(struct conn *conn, const char *reason);
 	void (*connected)(struct conn *conn); /* dial only */
-	/* After conn_hush_to_go: nothing is in transit any more. */
-	void (*silent)(struct conn *conn);
 	/* After conn_leave: the function detaches the connection. */
 	void (*leaves)(struct conn *conn);
 	/* Bytes that come before messages: a PROXY header, TLS, or the answer to an
@@ -142,7 +140,7 @@ struct conn {
 	bool is_paused : 1;  /* conn_pause is in force */
 	bool is_stopped : 1; /* conn_stop is in force */
 	bool is_woken : 1;   /* with is_stopped: it was unparked meanwhile */
-	bool is_going : 1;   /* conn_hush_to_go is in force; it is not started again */
+	bool is_going : 1;   /* conn_leave was called; it is not started again */
 	bool is_offered : 1; /* it was described to another process, which may take it
 				over */
 	bool is_doomed : 1;
@@ -222,9 +220,6 @@ void conn_hush(struct conn *conn);
 /* After conn_hush: is nothing in transit any more?  Then all output has been sent, and
  * what the peer has sent is in memory here or still in the socket. */
 bool conn_is_silent(const struct conn *conn);
-/* For a move to another site of the process: conn_hush for good, and ops->silent in a
- * later turn, when nothing is in transit any more. */
-void conn_hush_to_go(struct conn *conn);
 /*
  * To another site of the process as the same object.  conn_leave: no more messages are
  * shown, and ops->leaves follows in a later step of the turn; it calls conn_detach.

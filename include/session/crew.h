@@ -46,17 +46,22 @@ struct crew_member {
 	bool has_arrival;
 	unsigned order; /* the last one that it has carried out, or does now */
 	/* connections that it sent to others a moment ago and that they may not have
-	 * taken (session/passing) */
+	 * taken (session/dispatch) */
 	struct list given;
 	struct deadline look;
 };
 
-struct passage;
+struct client;
 
 /* Functions of other floors that the crew calls; set by daemon. */
 struct crew_ops {
-	/* A connection that another site has accepted has arrived. */
-	void (*admit)(struct site *site, struct passage *passage);
+	/* A new connection, which the control site has accepted, has arrived: takes the
+	 * descriptor over. */
+	void (*admit)(
+	    struct site *site, int fd, const struct sock_addr *remote, bool is_unix);
+	/* A client has arrived that another site has sent with its first packet, which
+	 * is shown to the functions that it gets here. */
+	void (*readmit)(struct client *client);
 };
 
 struct crew {
@@ -164,8 +169,7 @@ void crew_unpick(struct crew_member *member);
 /* Counts a client socket that this site gets (1) or closes (-1).  Does nothing without
  * a crew. */
 void crew_count_client(struct site *site, int change);
-/* A client of this site is on its way to another and counts there from now on.  Its
- * struct client here may exist a little longer. */
+/* A client of this site is on its way to another and counts there from now on. */
 void crew_client_goes(struct site *site, struct crew_member *to);
 /* A connection that was counted on its way has arrived: the client that is made between
  * these two calls is not counted again.  If none is made, the count is corrected. */

@@ -27,6 +27,7 @@ struct client;
 struct crew_member;
 struct digest;
 struct host_monitor;
+struct client_snapshot;
 struct key_cache;
 struct workers;
 struct peers;
@@ -35,8 +36,6 @@ struct server;
 struct site;
 struct tls_setup;
 struct metrics;
-struct moving;
-struct relocation;
 
 struct parcel_client;
 struct parcel_server;
@@ -56,6 +55,11 @@ struct service_moves {
 	/* Another process has taken it over: releases the client and its server here.
 	 */
 	void (*let_go)(struct client *client);
+	/* A client at rest goes to another site of this process as the same object:
+	 * puts aside what the service has of this thread, as one block of mem_alloc, or
+	 * NULL; and finds it again there, and frees the block. */
+	void *(*pack)(struct client *client);
+	void (*unpack)(struct client *client, void *packed);
 	/* Takes over a client that has come from another process, and is linked to its
 	 * server if it has one.  -1: no memory. */
 	int (*take)(struct client *client, const struct parcel_client *from,
@@ -128,16 +132,12 @@ struct server_events {
 	void (*gone)(struct server *server, const char *reason);
 };
 
-/* How many servers have gone to other sites and come from them; see broker/transfer.h.
- */
+/* How many servers, and clients at rest, have gone to other sites and come from them;
+ * see broker/transfer.h and session/client_transfer.h. */
 struct transfer_counts {
 	uint64_t out, in;
 	uint64_t waits_served; /* servers that came while a client waited for one */
-};
-
-/* How many clients have gone to other sites and come from them. */
-struct relocate_counts {
-	uint64_t out, in;
+	uint64_t clients_out, clients_in;
 };
 
 /* The number of spare descriptors, and so of connections that can log in at a time when
@@ -197,13 +197,10 @@ struct site {
 	struct map *lookups;     /* running auth_queries: see login/authquery.h */
 	struct list switchovers; /* see switchover.h */
 	struct list listeners;   /* struct listener by .node */
-	/* see moving/bundle.h; NULL: nothing has come from another site */
-	struct moving *moving_within;
 	struct transfer_counts transfer_counts;
-	/* the clients that are about to go to another site, or NULL, and how many have
-	 * gone and come: see moving/relocate.h */
-	struct relocation *relocation;
-	struct relocate_counts relocate_counts;
+	/* owned: the clients that were chosen to go to another site, or NULL; see
+	 * migrate.h */
+	struct client_snapshot *migrants;
 	struct metrics *metrics; /* of the control site; NULL at others */
 	struct waits *waits; /* consoles that wait for something: see admin/wait.h */
 	size_t server_count; /* server connections of all kinds */

@@ -180,6 +180,17 @@ struct prepared_item {
 /* Fills items, which has room for prepared_names_count of them, in no special order. */
 void prepared_names_list(const struct prepared_names *n, struct prepared_item *items);
 
+/* Whether some text is so long that it has a body. */
+bool prepared_names_has_long(const struct prepared_names *n);
+
+/* Names of a client that goes to another thread, as with prepared_set_pack; none may be
+ * of a text with a body.  prepared_names_unpack, -1: no memory; the names may only be
+ * cleared. */
+void prepared_names_pack(struct prepared_names **n);
+int prepared_names_unpack(struct prepared_names **n, struct prepared_registry *registry,
+    struct prepared_registry *sql_registry);
+void prepared_names_drop_packed(struct prepared_names **n);
+
 /* ---- what one server holds; NULL pointer = nothing ---- */
 struct prepared_set;
 bool prepared_set_has(const struct prepared_set *s, const struct prepared_text *text);

@@ -14,7 +14,7 @@
 #include "cancel/cancel_request.h"
 #include "cancel/peers.h"
 #include "session/client.h"
-#include "session/passing.h"
+#include "session/client_transfer.h"
 #include "session/server.h"
 #include "wire/codec.h"
 
@@ -490,7 +490,7 @@ enum step cancel_begin(struct client *client, const struct message *m)
 	/* the control site forwards all requests to peers, so that limits hold for all
 	 * workers, and has the connection to the other process of a takeover */
 	if (next == CANCEL_NOWHERE && !crew_is_control(site)) {
-		passing_begin(client, crew_control(site->crew->crew));
+		client_transfer_first_packet(client, crew_control(site->crew->crew));
 		return STEP_PARK;
 	}
 	if (next == CANCEL_NOWHERE && !is_foreign) {

@@ -12,12 +12,12 @@
 #include "daemon/notify.h"
 #include "daemon/process.h"
 #include "daemon/process_state.h"
+#include "daemon/rebalance.h"
 #include "daemon/reload.h"
 #include "daemon/reload_run.h"
 #include "daemon/signals.h"
 #include "daemon/site_build.h"
 #include "daemon/sizing.h"
-#include "daemon/spread.h"
 #include "daemon/takeover.h"
 #include "daemon/team.h"
 #include "daemon/ticker.h"
@@ -155,7 +155,7 @@ static int begin_to_serve(struct daemon *d, struct err *err)
 	if (signals_start(site, err) < 0)
 		return -1;
 	ticker_start(d);
-	spread_start(d);
+	rebalance_start(d);
 	metrics_start(site);
 	if ((d->takes_over ? takeover_take(d, err)
 			   : listen_open(site, LISTEN_PATIENCE_MS, err)) < 0)
@@ -233,7 +233,7 @@ static void take_apart(struct daemon *d)
 		deadline_clear(loop, &d->exit_due);
 		deadline_clear(loop, &d->suspend_due);
 		ticker_stop(d);
-		spread_stop(d);
+		rebalance_stop(d);
 		if (d->site.catalog)
 			reload_run_stop(d);
 	}

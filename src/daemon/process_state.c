@@ -7,7 +7,7 @@
 #include "admin/wait.h"
 #include "daemon/daemon.h"
 #include "daemon/notify.h"
-#include "daemon/spread.h"
+#include "daemon/rebalance.h"
 #include "daemon/takeover.h"
 #include "login/listen.h"
 #include "moving/handover.h"
@@ -50,7 +50,7 @@ void process_state_suspend(struct site *site)
 {
 	struct daemon *d = site_daemon(site);
 
-	spread_interrupt(site);
+	rebalance_interrupt(site);
 	crew_all(site, suspend_site);
 	begin_suspend_timeout(d);
 	deadline_set(site->loop, &d->suspend_due, loop_now(site->loop));
@@ -64,16 +64,9 @@ struct stillness {
 static void stop_site(struct site *site, void *ctx)
 {
 	struct stillness *s = ctx;
-	const struct client *client;
 
 	s->is_still = handover_stop(site) && s->is_still;
-	/* counts clients without those that are on their way to another site */
-	size_t gone = 0;
-	list_for (client, &site->login_clients, site_node)
-		gone += client->has_gone;
-	list_for (client, &site->clients, site_node)
-		gone += client->has_gone;
-	s->client_count += site_client_count(site) - gone;
+	s->client_count += site_client_count(site);
 }
 
 /* Do all sites stand still, with no connection on its way from one site to another?

@@ -14,10 +14,9 @@
 #include "cancel/peers.h"
 #include "login/listen.h"
 #include "login/login_floor.h"
-#include "moving/bundle.h"
-#include "moving/relocate.h"
 #include "relay/relay.h"
 #include "relay/relay_floor.h"
+#include "session/migrate.h"
 #include "session/session.h"
 #include "session/tls_setup.h"
 
@@ -200,8 +199,7 @@ void site_build_free(struct site *site)
 	/* what has arrived last needs the floors */
 	crew_leave(site);
 	if (site->catalog) {
-		relocate_end(site);
-		bundle_forget_senders(site);
+		migrate_end(site);
 		waits_free(&site->waits);
 		broker_floor_stop(site);
 		catalog_free(&site->catalog);

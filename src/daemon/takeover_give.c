@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "daemon/courier.h"
+#include "daemon/rebalance.h"
 #include "daemon/reload_run.h"
-#include "daemon/spread.h"
 #include "daemon/takeover.h"
 #include "login/listen.h"
 #include "metrics/metrics.h"
@@ -631,7 +631,7 @@ int takeover_give(
 	*fd = ends[1];
 	log_put(site->log, LEVEL_LOG | KIND_TAKEOVER, NULL, "process %d takes over",
 	    g->taker_pid);
-	spread_interrupt(site);
+	rebalance_interrupt(site);
 	hold_still(g);
 	return 0;
 }

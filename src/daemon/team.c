@@ -16,7 +16,8 @@
 #include "session/crew.h"
 
 static const struct crew_ops crew_ops = {
-    .admit = listen_admit_passage,
+    .admit = listen_admit_new,
+    .readmit = listen_readmit,
 };
 
 /* The process exits without waiting longer for its workers.  One that stands still

@@ -20,8 +20,9 @@
 #include "login/long_parts.h"
 #include "login/proxy.h"
 #include "session/client.h"
+#include "session/crew.h"
+#include "session/dispatch.h"
 #include "session/listener.h"
-#include "session/passing.h"
 #include "session/reserved_fds.h"
 #include "session/tls_setup.h"
 #include "wire/message.h"
@@ -287,7 +288,7 @@ static void place_client(
 	/* A connection on a spare descriptor may only become a console, which is served
 	 * by this site. */
 	if (own && !is_spare)
-		passing_send_new(crew_pick(own->crew), fd, peer, l->is_unix);
+		dispatch_send(crew_pick(own->crew), fd, peer, l->is_unix);
 	else
 		greet_client(l->site, l->is_unix, fd, peer, is_spare);
 }
@@ -671,20 +672,18 @@ void listen_admit(
 	startup_arm(&client->conn);
 }
 
-void listen_admit_passage(struct site *site, struct passage *p)
+void listen_admit_new(
+    struct site *site, int fd, const struct sock_addr *remote, bool is_unix)
 {
-	struct client *client;
+	greet_client(site, is_unix, fd, remote, false);
+}
 
-	if (p->is_new) {
-		int fd = p->fd;
-		p->fd = -1;
-		greet_client(site, p->is_unix, fd, &p->remote, false);
-		return;
-	}
-	client = client_new(site, p->tls ? &encrypted_ops : &startup_ops);
-	client->conn.unix_port = (uint16_t)site_settings(site)->listen_port;
-	if (passing_open(client, p) == 0)
-		startup_arm(&client->conn);
+void listen_readmit(struct client *client)
+{
+	struct conn *conn = &client->conn;
+
+	conn_hand_on(conn, conn->stream.tls ? &encrypted_ops : &startup_ops);
+	startup_arm(conn);
 }
 
 void listen_close(struct site *site, bool all)

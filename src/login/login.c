@@ -24,8 +24,8 @@
 #include "login/spelling.h"
 #include "login/startup.h"
 #include "pool/credentials.h"
+#include "session/client_transfer.h"
 #include "session/crew.h"
-#include "session/passing.h"
 #include "session/server.h"
 #include "wire/codec.h"
 #include "wire/message.h"
@@ -711,7 +711,8 @@ enum step login_begin(struct client *client, const struct message *m)
 	if (!crew_is_control(client->conn.site) && login_is_for_console(client)) {
 		/* sends the client to the control site, where its login begins anew */
 		login_free(client);
-		passing_begin(client, crew_control(client->conn.site->crew->crew));
+		client_transfer_first_packet(
+		    client, crew_control(client->conn.site->crew->crew));
 		return STEP_PARK;
 	}
 	if (login_find_room(client) < 0)

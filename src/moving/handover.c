@@ -141,20 +141,15 @@ static bool try_to_stop(const struct handover *thing)
 	return true;
 }
 
-/* Whether the client is about to move to another site of this process and was stopped
- * for that. */
-static bool is_passing(const struct handover *thing)
-{
-	return thing->client && thing->client->is_passing;
-}
-
 static void stop_one(void *ctx, const struct handover *thing)
 {
 	bool *is_quiet = ctx;
 
 	if (thing->listener)
 		listener_stop(thing->listener);
-	else if (is_passing(thing) || (!thing->conn->is_stopped && !try_to_stop(thing)))
+	/* what goes to another site of this process stops there */
+	else if (thing->conn->is_going ||
+		 (!thing->conn->is_stopped && !try_to_stop(thing)))
 		*is_quiet = false;
 }
 
@@ -204,7 +199,7 @@ static void start_one(void *ctx, const struct handover *thing)
 	(void)ctx;
 	if (thing->listener)
 		listener_start(thing->listener);
-	else if (!is_passing(thing))
+	else
 		conn_start(thing->conn);
 }
 

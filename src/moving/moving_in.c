@@ -37,7 +37,6 @@ struct moving {
 	int *params; /* owned: index of the sender's parameter -> our index, or -1 */
 	size_t param_count;
 	bool is_same_schema;
-	bool is_within;    /* the sender is of this process */
 	struct map *texts; /* struct known_text by its key */
 	/* the last pool whose database entry differs here */
 	const struct pool *outdated;
@@ -138,20 +137,6 @@ struct moving *moving_new(
 	return m;
 }
 
-struct moving *moving_new_within(struct site *site)
-{
-	struct moving *m = mem_zero(sizeof(*m));
-
-	m->site = site;
-	m->texts = map_new();
-	m->param_count = vars_schema_count(site->vars);
-	m->params = mem_zero(m->param_count * sizeof(*m->params) + 1);
-	m->is_same_schema = m->is_within = true;
-	for (size_t i = 0; i < m->param_count; i++)
-		m->params[i] = (int)i;
-	return m;
-}
-
 void moving_forget_texts(struct moving *m)
 {
 	struct known_text *known;
@@ -199,8 +184,8 @@ static int check_client(
 		    "the configuration has no database \"%.63s\", and a client of it "
 		    "is connected",
 		    client->database);
-	if (!*client->user || (key->len != CANCEL_KEY_LEN &&
-				  key->len != CANCEL_KEY_LONG && !m->is_within))
+	if (!*client->user ||
+	    (key->len != CANCEL_KEY_LEN && key->len != CANCEL_KEY_LONG))
 		return err_set(err, "a client without a name or key");
 	unsigned place = CANCEL_NOWHERE;
 	(void)cancel_keys_find(
@@ -469,13 +454,8 @@ static void enter_client(const struct moving *m, struct client *client,
 	client->database = find_database(m, from->database);
 	database_hold(client->database);
 	client->user = catalog_user(m->site->catalog, from->user);
-	if (from->was_carried) {
-		database_receive(client->database);
-		user_receive(client->user);
-	} else {
-		(void)database_enter(client->database, true);
-		(void)user_may_enter(client->user, true);
-	}
+	(void)database_enter(client->database, true);
+	(void)user_may_enter(client->user, true);
 	client->is_counted = true;
 	if (!pool)
 		pool = catalog_pool(client->database, client->user);
@@ -483,13 +463,10 @@ static void enter_client(const struct moving *m, struct client *client,
 	client->request.ask.is_logged_in = true;
 }
 
-/* Within a process, the key comes without the parcel. */
 static void take_key(struct client *client, const struct parcel_bytes *key)
 {
 	struct site *site = client->conn.site;
 
-	if (!key->len)
-		return;
 	cancel_key_set(&client->cancel_key, key->at, key->len);
 	(void)cancel_keys_add(site->cancel_keys, &client->cancel_key, crew_place(site));
 }

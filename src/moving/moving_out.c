@@ -15,10 +15,6 @@
 /* An incomplete message longer than this has to be completed first. */
 enum { UNREAD_MOST = 64 * 1024 * 1024 };
 
-/* A client with a longer one, or with more prepared statements, does not go to another
- * site: describing it would take longer than a turn should, and it is not urgent. */
-enum { WITHIN_MOST = 64 * 1024, NAMES_MOST = 2000 };
-
 enum fate { FATE_STAYS, FATE_BUSY, FATE_GOES };
 
 /* ---- what can go ---- */
@@ -36,24 +32,6 @@ static enum fate fate_of_pair(const struct client *client, const struct server *
 	return moves->is_movable(client) ? FATE_GOES : FATE_BUSY;
 }
 
-/* Whether some text is so long that it is kept in parts, which a parcel cannot
- * contain. */
-static bool has_long_text(const struct prepared_names *names)
-{
-	size_t count = prepared_names_count(names);
-	struct prepared_item *items;
-	bool has = false;
-
-	if (count == 0)
-		return false;
-	items = mem_alloc(count * sizeof(*items));
-	prepared_names_list(names, items);
-	for (size_t i = 0; i < count; i++)
-		has = has || items[i].text->body;
-	mem_free(items);
-	return has;
-}
-
 /* format: see parcel.h. */
 static enum fate fate_of_client(const struct client *client, int format)
 {
@@ -62,30 +40,13 @@ static enum fate fate_of_client(const struct client *client, int format)
 
 	if (client->conn.stream.tls || client->replication || !moves)
 		return FATE_STAYS;
-	if (client->conn.held_len > UNREAD_MOST || has_long_text(client->names) ||
+	if (client->conn.held_len > UNREAD_MOST ||
+	    prepared_names_has_long(client->names) ||
 	    (client->block.state && format < PARCEL_FORMAT_BLOCKS))
 		return FATE_BUSY;
 	if (server)
 		return fate_of_pair(client, server);
 	return moves->is_movable(client) ? FATE_GOES : FATE_BUSY;
-}
-
-bool moving_is_at_rest(const struct client *client)
-{
-	const struct conn *conn = &client->conn;
-	const struct ask *ask = &client->request.ask;
-
-	if (conn->is_doomed || conn->is_parked || conn->passing || !ask->is_logged_in ||
-	    ask->state != ASK_RESTING || ask->pool->is_killed || ask->query_us ||
-	    client->xact_us || client->replication)
-		return false;
-	if (stream_pending(&conn->stream) ||
-	    (conn->stream.tls && !stream_tls(&conn->stream)))
-		return false;
-	const struct service_moves *moves = client->database->service->moves;
-	return moves && moves->is_movable(client) && conn->held_len <= WITHIN_MOST &&
-	       prepared_names_count(client->names) <= NAMES_MOST &&
-	       !has_long_text(client->names);
 }
 
 /* For a server without a client. */
@@ -251,8 +212,6 @@ struct offer {
 	struct arena *keys;  /* keys of texts */
 	struct arena *arena; /* memory for one client or server */
 	bool is_first, has_failed;
-	bool is_restart; /* it is for another process, which begins with other
-			    generations */
 };
 
 static void emit(struct offer *offer, const struct parcel *parcel, int fd)
@@ -344,7 +303,7 @@ static struct parcel_statements describe_set(
 	size_t count = prepared_set_count(set);
 	struct prepared_item *items =
 	    arena_alloc(offer->arena, count * sizeof(*items) + 1);
-	uint32_t generation = offer->is_restart ? server_generation(server) : 0;
+	uint32_t generation = server_generation(server);
 
 	prepared_set_list(set, items);
 	for (size_t i = 0; i < count; i++)
@@ -551,7 +510,7 @@ static void offer_one(void *ctx, const struct handover *thing)
 			offer_listener(offer, thing->listener);
 		return;
 	}
-	/* it may have been stopped because it goes to another site of this process */
+	/* SUSPEND may have stopped a login */
 	if (thing->kind != HANDOVER_CLIENT && thing->kind != HANDOVER_SERVER)
 		return;
 	if (!thing->conn->is_stopped || is_pair_part || offer->has_failed)
@@ -600,50 +559,24 @@ static void offer_databases(struct offer *offer)
 	}
 }
 
-static void offer_init(
-    struct offer *offer, struct site *site, moving_emit_fn *emit_fn, void *ctx)
+int moving_offer(struct site *site, bool is_first, moving_emit_fn *emit_fn, void *ctx)
 {
-	*offer = (struct offer){.site = site,
+	struct offer offer = {.site = site,
 	    .emit = emit_fn,
 	    .ctx = ctx,
 	    .texts = map_new(),
 	    .keys = arena_new(),
-	    .arena = arena_new()};
-}
+	    .arena = arena_new(),
+	    .is_first = is_first};
 
-/* -1: the receiver takes no more. */
-static int offer_end(struct offer *offer)
-{
-	map_free(&offer->texts);
-	arena_free(&offer->keys);
-	arena_free(&offer->arena);
-	return offer->has_failed ? -1 : 0;
-}
-
-int moving_offer(struct site *site, bool is_first, moving_emit_fn *emit_fn, void *ctx)
-{
-	struct offer offer;
-
-	offer_init(&offer, site, emit_fn, ctx);
-	offer.is_first = is_first;
-	offer.is_restart = true;
 	site->catalog->is_offered = true;
 	if (is_first)
 		offer_databases(&offer);
 	handover_walk(site, offer_one, &offer);
-	return offer_end(&offer);
-}
-
-int moving_offer_client(
-    struct site *site, struct client *client, moving_emit_fn *emit_fn, void *ctx)
-{
-	struct offer offer;
-
-	offer_init(&offer, site, emit_fn, ctx);
-	offer_pool(&offer, client->request.ask.pool);
-	offer_client(&offer, client);
-	client->conn.is_offered = false;
-	return offer_end(&offer);
+	map_free(&offer.texts);
+	arena_free(&offer.keys);
+	arena_free(&offer.arena);
+	return offer.has_failed ? -1 : 0;
 }
 
 /* ---- letting go ---- */

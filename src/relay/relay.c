@@ -446,6 +446,8 @@ static const struct service_moves relay_moves = {
     .loosen = back_loosen,
     .describe = relay_handoff_describe,
     .let_go = relay_handoff_let_go,
+    .pack = relay_handoff_pack,
+    .unpack = relay_handoff_unpack,
     .take = relay_take,
 };
 

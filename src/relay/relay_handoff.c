@@ -57,6 +57,19 @@ void relay_handoff_let_go(struct client *client)
 	slow_log_forget(client);
 }
 
+void *relay_handoff_pack(struct client *client)
+{
+	/* no transaction is running */
+	slow_log_forget(client);
+	return unnamed_pack(client);
+}
+
+void relay_handoff_unpack(struct client *client, void *packed)
+{
+	clocks_arm_rest(client);
+	unnamed_unpack(client, packed);
+}
+
 int relay_handoff_take(struct client *client, struct server *server,
     const struct parcel_client *from, const struct parcel_server *from_server)
 {

@@ -270,26 +270,23 @@ static int keep(struct client *client, const struct server *server,
 	return 0;
 }
 
-/* A client without a statement, for which nothing is in flight, has this one.  NULL: no
- * memory. */
-static struct unnamed_text *hold(struct client *client, const uint8_t *parse,
-    size_t size, const struct sql_effects *effects)
+/* A client without a statement, for which nothing is in flight, has this one. */
+static void hold(struct client *client, struct unnamed_text *t)
 {
-	struct unnamed_text *t = new_text(parse, size, effects);
-
-	if (!t)
-		return NULL;
 	t->asked = TEXTS_ASKED_ELSEWHERE;
 	client->unnamed = slab_get(slab_of(client));
 	*client->unnamed = (struct unnamed_statement){.text = t, .is_parsed = true};
-	return t;
 }
 
 int unnamed_parsed_at_rest(struct client *client, const uint8_t *parse, size_t size)
 {
 	const struct sql_effects none = {0};
+	struct unnamed_text *t = new_text(parse, size, &none);
 
-	return hold(client, parse, size, &none) ? 0 : -1;
+	if (!t)
+		return -1;
+	hold(client, t);
+	return 0;
 }
 
 /* ---- shared texts ---- */
@@ -568,26 +565,30 @@ bool unnamed_is_certain(const struct client *client)
 	return !u || (!u->tag && !u->older && u->text);
 }
 
-void unnamed_describe(const struct client *client, struct parcel_client *out)
+/* Keeps the text as the client has sent it, instead of one that is shared.  NULL:
+ * there is none, or without memory it is gone. */
+static struct unnamed_text *make_own(struct unnamed_statement *u)
 {
-	struct unnamed_statement *u = client->unnamed;
 	struct unnamed_text *t = u ? u->text : NULL;
 	struct buf parse;
 
-	/* another process gets it as the client sent it; without memory it is gone */
-	if (t && t->shared) {
-		const struct stored_text *stored = t->shared->stored;
-		buf_init(&parse, 0);
-		size_t at = codec_begin(&parse, 'P');
-		buf_put_str(&parse, "");
-		buf_put(&parse, stored->key, stored->len);
-		codec_end(&parse, at);
-		u->text =
-		    parse.failed ? NULL : new_text(parse.bytes, parse.len, &t->effects);
-		buf_done(&parse);
-		free_text(t);
-		t = u->text;
-	}
+	if (!t || !t->shared)
+		return t;
+	buf_init(&parse, 0);
+	size_t at = codec_begin(&parse, 'P');
+	buf_put_str(&parse, "");
+	buf_put(&parse, t->shared->stored->key, t->shared->stored->len);
+	codec_end(&parse, at);
+	u->text = parse.failed ? NULL : new_text(parse.bytes, parse.len, &t->effects);
+	buf_done(&parse);
+	free_text(t);
+	return u->text;
+}
+
+void unnamed_describe(const struct client *client, struct parcel_client *out)
+{
+	struct unnamed_text *t = make_own(client->unnamed);
+
 	out->unnamed.is_there = t != NULL;
 	if (!t)
 		return;
@@ -595,6 +596,22 @@ void unnamed_describe(const struct client *client, struct parcel_client *out)
 	out->unnamed.ours = t->ours;
 	out->unnamed.effects = t->effects;
 	out->unnamed.parse = (struct parcel_bytes){t->parse, t->size};
+}
+
+void *unnamed_pack(struct client *client)
+{
+	struct unnamed_text *t = make_own(client->unnamed);
+
+	if (t)
+		client->unnamed->text = NULL;
+	unnamed_forget(client);
+	return t;
+}
+
+void unnamed_unpack(struct client *client, void *packed)
+{
+	if (packed)
+		hold(client, packed);
 }
 
 /* Is it a complete unnamed Parse? */
@@ -614,9 +631,10 @@ int unnamed_restore(struct client *client, const struct parcel_client *from)
 		return 0;
 	if (!is_parse(parse) || strlen(from->unnamed.ours) >= sizeof(t->ours))
 		return -1;
-	t = hold(client, parse->at, parse->len, &from->unnamed.effects);
+	t = new_text(parse->at, parse->len, &from->unnamed.effects);
 	if (!t)
 		return -1;
+	hold(client, t);
 	t->is_command = from->unnamed.is_command;
 	memcpy(t->ours, from->unnamed.ours, strlen(from->unnamed.ours) + 1);
 	return 0;

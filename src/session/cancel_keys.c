@@ -161,19 +161,18 @@ void cancel_keys_remove(struct cancel_keys *keys, struct cancel_key *key)
 	cancel_key_done(key);
 }
 
-void cancel_keys_move(struct cancel_keys *keys, struct cancel_key *from,
-    struct cancel_key *key, unsigned at, unsigned to)
+void cancel_keys_send(struct cancel_keys *keys, struct cancel_key *key, unsigned to)
 {
-	if (!from->len)
-		return;
 	pthread_mutex_lock(&keys->lock);
-	struct cancel_key **link = link_to(keys, cancel_key_bytes(from), from->len);
-	*key = *from;
-	key->at = (uint8_t)at;
 	key->to = (uint8_t)to;
-	*link = key;
 	pthread_mutex_unlock(&keys->lock);
-	*from = (struct cancel_key){.len = 0};
+}
+
+void cancel_keys_settle(struct cancel_keys *keys, struct cancel_key *key)
+{
+	pthread_mutex_lock(&keys->lock);
+	key->at = key->to;
+	pthread_mutex_unlock(&keys->lock);
 }
 
 struct cancel_key *cancel_keys_find(struct cancel_keys *keys, const uint8_t *bytes,

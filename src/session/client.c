@@ -32,10 +32,9 @@ void client_name_it(const struct conn *conn, struct conn_name *out)
 static void client_destroy(struct conn *conn)
 {
 	struct site *site = conn->site;
-	if (conn_client(conn)->is_spare || conn_client(conn)->has_gone)
+	if (conn_client(conn)->is_spare)
 		reserved_fds_refill(site);
-	if (!conn_client(conn)->has_gone)
-		crew_count_client(site, -1);
+	crew_count_client(site, -1);
 	client_snapshot_strike(site, conn_client(conn));
 	slab_put(site->client_slab, conn_client(conn));
 }
@@ -52,7 +51,7 @@ struct client *client_new(struct site *site, const struct conn_ops *ops)
 	struct client *client = slab_get(site->client_slab);
 	conn_init(&client->conn, site, &client_kind, ops);
 	vars_init(&client->params.vars, site->vars);
-	list_push_back(&site->login_clients, &client->site_node);
+	client_enlist(client);
 	crew_count_client(site, 1);
 	return client;
 }
@@ -66,11 +65,26 @@ static struct list *list_of(const struct client *client)
 	return client->is_cancel ? &site->cancel_clients : &site->clients;
 }
 
+void client_enlist(struct client *client)
+{
+	list_push_back(list_of(client), &client->site_node);
+}
+
+void client_delist(struct client *client)
+{
+	struct site *site = client->conn.site;
+	struct list *list = list_of(client);
+
+	list_walk_leave(&site->client_walk, list, &client->site_node);
+	list_walk_leave(&site->idle_walk, list, &client->site_node);
+	list_remove(list, &client->site_node);
+}
+
 void client_settle(struct client *client)
 {
 	list_remove(list_of(client), &client->site_node);
 	client->is_settled = true;
-	list_push_back(list_of(client), &client->site_node);
+	client_enlist(client);
 }
 
 const struct conn *client_of_request(const struct request *request)
@@ -105,9 +119,7 @@ void client_leave(struct client *client)
 	mem_free(client->params.asked);
 	client->params.asked = NULL;
 	prepared_names_clear(&client->names);
-	list_walk_leave(&site->client_walk, list_of(client), &client->site_node);
-	list_walk_leave(&site->idle_walk, list_of(client), &client->site_node);
-	list_remove(list_of(client), &client->site_node);
+	client_delist(client);
 }
 
 /* ---- errors and notices ---- */

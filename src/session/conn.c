@@ -35,24 +35,11 @@ static struct conn *stream_conn(struct stream *s)
 	return container_of(s, struct conn, stream);
 }
 
-/* The engine may still run a request that takes bytes from the socket: waits for it. */
-static void conn_look_for_silence(struct conn *conn)
-{
-	if (conn->is_doomed)
-		return;
-	if (conn_is_silent(conn))
-		conn->ops->silent(conn);
-	else
-		conn_set_deadline(conn, conn_now(conn));
-}
-
 static void conn_deadline_expired(struct deadline *d)
 {
 	struct conn *conn = container_of(d, struct conn, deadline);
 	if (conn->linger_until_us)
 		loop_later(conn->site->loop, &conn->wake);
-	else if (conn->is_going)
-		conn_look_for_silence(conn);
 	else if (conn->is_stopped)
 		conn_set_deadline(conn, conn_now(conn) + STOPPED_STEP_US);
 	else if (!conn->is_doomed && conn->ops->expired)
@@ -537,13 +524,6 @@ void conn_hush(struct conn *conn)
 {
 	conn->is_stopped = true;
 	stream_hush(&conn->stream);
-}
-
-void conn_hush_to_go(struct conn *conn)
-{
-	conn_hush(conn);
-	conn->is_going = true;
-	conn_set_deadline(conn, conn_now(conn));
 }
 
 void conn_leave(struct conn *conn)

@@ -11,8 +11,8 @@
 #include "session/client.h"
 #include "session/client_snapshot.h"
 #include "session/crew.h"
+#include "session/dispatch.h"
 #include "session/helpers.h"
-#include "session/passing.h"
 #include "session/reserved_fds.h"
 #include "session/salted.h"
 #include "session/server.h"
@@ -20,7 +20,8 @@
 
 int session_init(struct site *site, struct err *err)
 {
-	site->client_slab = slab_new(&site->mem, "client_cache", sizeof(struct client));
+	site->client_slab =
+	    slab_new_single(&site->mem, "client_cache", sizeof(struct client));
 	site->server_slab =
 	    slab_new_single(&site->mem, "server_cache", sizeof(struct server));
 	list_init(&site->clients);
@@ -32,7 +33,7 @@ int session_init(struct site *site, struct err *err)
 	    site->crew ? site->crew->crew->cancel_keys : cancel_keys_new();
 	site->next_id = 1 + (site->crew ? site->crew->index : 0);
 	site->id_step = crew_site_count(site);
-	passing_init(site);
+	dispatch_init(site);
 	reserved_fds_init(site);
 	mem_random(site->mock_secret, sizeof(site->mock_secret));
 	if (gethostname(site->hostname, sizeof(site->hostname) - 1) != 0)
@@ -84,7 +85,7 @@ void session_done(struct site *site)
 {
 	switchover_done(site);
 	client_snapshot_forget_all(site);
-	passing_done(site);
+	dispatch_done(site);
 	helpers_done(site);
 	salted_done(site);
 	if (!site->crew)

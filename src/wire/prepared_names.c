@@ -22,9 +22,11 @@ struct given_name {
 	char name[]; /* also the key in the map */
 };
 
+/* text may be NULL: see prepared_names_unpack. */
 static void let_text_go(struct prepared_text *text)
 {
-	text->clients--;
+	if (text)
+		text->clients--;
 	prepared_unref(text);
 }
 
@@ -142,6 +144,61 @@ void prepared_names_clear(struct prepared_names **np)
 		return;
 	while ((g = map_next((*np)->by_name, &at))) {
 		let_text_go(g->text);
+		mem_free(g);
+	}
+	free_names(np);
+}
+
+bool prepared_names_has_long(const struct prepared_names *n)
+{
+	const struct given_name *g;
+	size_t at = 0;
+
+	while (n && (g = map_next(n->by_name, &at)))
+		if (g->text->body)
+			return true;
+	return false;
+}
+
+void prepared_names_pack(struct prepared_names **np)
+{
+	struct given_name *g;
+	size_t at = 0;
+
+	while (*np && (g = map_next((*np)->by_name, &at))) {
+		struct prepared_text *text = g->text;
+		g->text = prepared_pack(text);
+		let_text_go(text);
+	}
+}
+
+int prepared_names_unpack(struct prepared_names **np,
+    struct prepared_registry *registry, struct prepared_registry *sql_registry)
+{
+	struct given_name *g;
+	size_t at = 0;
+	int failed = 0;
+
+	while (*np && (g = map_next((*np)->by_name, &at))) {
+		bool is_sql = prepared_is_of(g->text, sql_registry);
+		g->text = prepared_unpack(is_sql ? sql_registry : registry, g->text);
+		if (g->text)
+			g->text->clients++;
+		else
+			failed = -1;
+	}
+	return failed;
+}
+
+void prepared_names_drop_packed(struct prepared_names **np)
+{
+	struct given_name *g;
+	size_t at = 0;
+
+	if (!*np)
+		return;
+	while ((g = map_next((*np)->by_name, &at))) {
+		prepared_drop_packed(g->text);
 		mem_free(g);
 	}
 	free_names(np);

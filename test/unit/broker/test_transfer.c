@@ -21,7 +21,8 @@
 
 enum { PATIENCE_S = 60 };
 
-static const struct crew_ops ops = {.admit = listen_admit_passage};
+static const struct crew_ops ops = {
+    .admit = listen_admit_new, .readmit = listen_readmit};
 
 struct scene {
 	struct crew *crew;

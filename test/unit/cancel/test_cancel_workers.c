@@ -16,8 +16,8 @@
 
 #include "../stage/stage.h"
 #include "login/listen.h"
-#include "moving/relocate.h"
 #include "session/crew.h"
+#include "session/migrate.h"
 #include "wire/codec.h"
 #include "wire/message.h"
 
@@ -28,7 +28,8 @@
 enum { WORKERS = 2, CONTROL = WORKERS, PATIENCE_S = 60 };
 
 static const struct crew_ops ops = {
-    .admit = listen_admit_passage,
+    .admit = listen_admit_new,
+    .readmit = listen_readmit,
 };
 
 static struct buf passed; /* the last request for the other process of a takeover */
@@ -236,30 +237,24 @@ static void client_leaves_meanwhile(void **state)
 	scene_close(&s);
 }
 
-/* A client goes to the other worker.  Who looks for it meanwhile asks the control site,
- * which posts the client first. */
+/* A client goes to the other worker.  Who looks for it meanwhile asks the one that it
+ * has left, which has posted the client first. */
 static void client_is_on_its_way(void **state)
 {
 	(void)state;
 	struct scene s;
-	struct list gone;
+	size_t gone;
 
 	scene_open(&s, "");
 	peer_answer(s.server, "SELECT 1", 'I');
 	peer_hear(s.client, 'Z');
-	assert_int_equal(relocate_choose_idle(&s.at[0]->site, 10), 1);
-	list_init(&gone);
-	for (int i = 0; i < 10 && list_is_empty(&gone); i++) {
-		(void)relocate_step(&s.at[0]->site, &s.crew->members[1], &gone);
-		stage_settle(s.at[0]);
-	}
-	relocate_end(&s.at[0]->site);
-	assert_int_equal(gone.count, 1);
+	assert_int_equal(migrate_choose_idle(&s.at[0]->site, 10), 1);
+	assert_int_equal(migrate_step(&s.at[0]->site, &s.crew->members[1], &gone), 0);
+	migrate_end(&s.at[0]->site);
+	assert_int_equal(gone, 1);
 	/* these come to worker 1 after the client, and find that it does nothing */
-	s.stands_still[CONTROL] = s.stands_still[1] = true;
-	int first = ask_to_cancel(&s, 0), second = ask_to_cancel(&s, 1);
-	relocate_post(&gone);
-	s.stands_still[CONTROL] = false;
+	s.stands_still[1] = true;
+	int first = ask_to_cancel(&s, 0), second = ask_to_cancel(&s, CONTROL);
 	turn(&s);
 	assert_true(is_open(first));
 	s.stands_still[1] = false;

@@ -166,22 +166,17 @@ static void twice(void **state)
 static void on_the_way(void **state)
 {
 	struct crowd *c = *state;
-	struct cancel_key way = {.len = 0};
 	unsigned next;
 
 	change(c, 3);
 	assert_null(look_up(c->keys, 3, 1, &next));
 	assert_int_equal(next, PLACE);
-	cancel_keys_move(c->keys, &c->list[3], &way, 7, 1);
-	assert_int_equal(c->list[3].len, 0);
+	cancel_keys_send(c->keys, &c->list[3], 1);
 	for (unsigned place = 0; place < 7; place++) {
 		assert_null(look_up(c->keys, 3, place, &next));
-		assert_int_equal(next, 7);
+		assert_int_equal(next, place == PLACE ? 1 : PLACE);
 	}
-	assert_null(look_up(c->keys, 3, 7, &next));
-	assert_int_equal(next, 1);
-	cancel_keys_move(c->keys, &way, &c->list[3], 1, 1);
-	assert_int_equal(way.len, 0);
+	cancel_keys_settle(c->keys, &c->list[3]);
 	assert_ptr_equal(look_up(c->keys, 3, 1, &next), &c->list[3]);
 	assert_null(look_up(c->keys, 3, PLACE, &next));
 	assert_int_equal(next, 1);
@@ -200,7 +195,7 @@ static void *race(void *arg)
 {
 	struct race *r = arg;
 	unsigned own = atomic_fetch_add(&r->next_thread, 1), next;
-	struct cancel_key *list = mem_zero(2 * KEYS * sizeof(*list));
+	struct cancel_key *list = mem_zero(KEYS * sizeof(*list));
 
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		unsigned most = round % 3 ? KEYS / 20 : KEYS / 4;
@@ -211,10 +206,10 @@ static void *race(void *arg)
 			assert_true(next == CANCEL_NOWHERE || next == (own ^ 1));
 		}
 		for (uint32_t i = own; i < most; i += THREADS) {
-			struct cancel_key *moved = &list[KEYS + i];
-			cancel_keys_move(r->keys, &list[i], moved, own, own);
-			assert_ptr_equal(look_up(r->keys, i, own, &next), moved);
-			cancel_keys_remove(r->keys, moved);
+			cancel_keys_send(r->keys, &list[i], own);
+			cancel_keys_settle(r->keys, &list[i]);
+			assert_ptr_equal(look_up(r->keys, i, own, &next), &list[i]);
+			cancel_keys_remove(r->keys, &list[i]);
 		}
 	}
 	mem_free(list);

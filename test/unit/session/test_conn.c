@@ -69,7 +69,7 @@ static enum step line_message(struct conn *conn, const struct message *m)
 	if (line->pauses)
 		conn_pause(conn);
 	if (line->goes)
-		conn_hush_to_go(conn);
+		conn_leave(conn);
 	if (line->say == STEP_CLOSE)
 		conn_doom(conn, "enough");
 	return line->say;
@@ -103,13 +103,13 @@ static void line_expired(struct conn *conn)
 	buf_put_text(&conn_line(conn)->heard, "expired ");
 }
 
-static void line_silent(struct conn *conn)
+static void line_leaves(struct conn *conn)
 {
 	struct buf unread;
 
 	buf_init(&unread, 0);
 	conn_put_unread(conn, &unread);
-	buf_printf(&conn_line(conn)->heard, "silent:%.*s ", (int)unread.len,
+	buf_printf(&conn_line(conn)->heard, "leaves:%.*s ", (int)unread.len,
 	    (const char *)unread.bytes);
 	buf_done(&unread);
 	conn_doom(conn, "gone");
@@ -128,7 +128,7 @@ static const struct conn_ops line_ops = {
     .malformed = line_malformed,
     .ended = line_ended,
     .expired = line_expired,
-    .silent = line_silent,
+    .leaves = line_leaves,
     .closed = line_closed,
 };
 
@@ -419,12 +419,12 @@ static void bytes_that_come_while_it_goes(void **state)
 	line_open(&line, STEP_NEXT);
 	conn = &line.client->conn;
 	memcpy(block->bytes, "QXYZ", 4);
-	conn_hush_to_go(conn);
+	conn_leave(conn);
 	conn_start(conn);
 	conn->stream.ops->received(&conn->stream, block, block->bytes, 2);
 	conn->stream.ops->received(&conn->stream, block, block->bytes + 2, 2);
 	block_unref(block);
-	assert_string_equal(line_heard(&line), "silent:QXYZ closed:gone ");
+	assert_string_equal(line_heard(&line), "leaves:QXYZ closed:gone ");
 	assert_int_equal(line.shown, 0);
 	line_close(&line);
 }
@@ -438,7 +438,7 @@ static void bytes_behind_the_message_at_which_it_goes(void **state)
 	line_open(&line, STEP_NEXT);
 	line.goes = true;
 	line_say(&line, "S\0\0\0\4H\0\0\0\4", 10);
-	assert_string_equal(line_heard(&line), "S5/5 silent:H closed:gone ");
+	assert_string_equal(line_heard(&line), "S5/5 leaves:H closed:gone ");
 	assert_int_equal(line.shown, 1);
 	line_close(&line);
 }

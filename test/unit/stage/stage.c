@@ -20,8 +20,6 @@
 #include "conf/config.h"
 #include "login/listen.h"
 #include "login/login_floor.h"
-#include "moving/bundle.h"
-#include "moving/relocate.h"
 #include "net/block.h"
 #include "net/sock.h"
 #include "net/tls.h"
@@ -29,6 +27,7 @@
 #include "relay/relay_floor.h"
 #include "session/cancel_keys.h"
 #include "session/crew.h"
+#include "session/migrate.h"
 #include "session/session.h"
 #include "session/tls_setup.h"
 #include "wire/codec.h"
@@ -389,8 +388,7 @@ void stage_free(struct stage **s)
 	/* those that were dialed meanwhile */
 	stage_close_peers(stage);
 	crew_leave(site);
-	relocate_end(site);
-	bundle_forget_senders(site);
+	migrate_end(site);
 	broker_floor_stop(site);
 	catalog_free(&site->catalog);
 	session_done(site);

@@ -12,8 +12,9 @@
 
 #include "../stage/stage.h"
 #include "login/listen.h"
-#include "moving/relocate.h"
 #include "session/cancel_keys.h"
+#include "session/crew.h"
+#include "session/migrate.h"
 #include "wire/prepared.h"
 
 /* clang-format off: needs some of the headers above */
@@ -23,7 +24,8 @@
 enum { PATIENCE_S = 60 };
 
 static const struct crew_ops ops = {
-    .admit = listen_admit_passage,
+    .admit = listen_admit_new,
+    .readmit = listen_readmit,
 };
 
 struct scene {
@@ -58,28 +60,27 @@ static void scene_close(struct scene *s)
 	crew_free(&s->crew);
 }
 
-/* Does what daemon/spread does.  Returns how many of the clients that were chosen have
- * stayed. */
-static size_t send_chosen(struct scene *s, struct list *gone)
+/* Does what daemon/rebalance does.  Returns how many of the clients that were chosen
+ * have gone; *left is how many have stayed.  Those that go arrive at the next turn. */
+static size_t send_chosen(struct scene *s, size_t *left)
 {
-	size_t left = 0;
+	size_t gone, sum = 0;
 
-	list_init(gone);
 	for (int i = 0; i < 10; i++) {
-		left = relocate_step(&s->here->site, &s->crew->members[1], gone);
+		*left = migrate_step(&s->here->site, &s->crew->members[1], &gone);
+		sum += gone;
 		stage_settle(s->here);
 	}
-	relocate_end(&s->here->site);
-	return left;
+	migrate_end(&s->here->site);
+	return sum;
 }
 
 static size_t move_all(struct scene *s)
 {
-	struct list gone;
+	size_t left;
 
-	(void)relocate_choose_idle(&s->here->site, 100);
-	size_t left = send_chosen(s, &gone);
-	relocate_post(&gone);
+	(void)migrate_choose_idle(&s->here->site, 100);
+	(void)send_chosen(s, &left);
 	turn(s);
 	return left;
 }
@@ -154,8 +155,8 @@ static void client_goes_with_all_it_has(void **state)
 	assert_int_equal(place, 1);
 	assert_int_equal(prepared_names_count(after->names), 1);
 	assert_int_equal(crew_client_count(&s.here->site), 1);
-	assert_int_equal(s.here->site.relocate_counts.out, 1);
-	assert_int_equal(s.there->site.relocate_counts.in, 1);
+	assert_int_equal(s.here->site.transfer_counts.clients_out, 1);
+	assert_int_equal(s.there->site.transfer_counts.clients_in, 1);
 
 	peer_put(s.client, 'B', "\0mine\0\0\0\0\0\0\0", 12);
 	peer_put(s.client, 'E', "\0\0\0\0\0", 5);
@@ -175,18 +176,17 @@ static void bytes_on_the_way_are_kept(void **state)
 {
 	(void)state;
 	struct scene s;
-	struct list gone;
+	size_t left;
 
 	scene_open(&s, "");
 	peer_send(s.client, "Q\0\0\0\x0dselect", 11);
 	turn(&s);
-	assert_int_equal(relocate_choose_idle(&s.here->site, 10), 1);
-	assert_int_equal(send_chosen(&s, &gone), 0);
-	assert_int_equal(gone.count, 1);
+	assert_int_equal(migrate_choose_idle(&s.here->site, 10), 1);
+	assert_int_equal(send_chosen(&s, &left), 1);
+	assert_int_equal(left, 0);
 	assert_int_equal(clients(s.here), 0);
 	assert_int_equal(crew_client_count(&s.here->site), 1);
 	peer_send(s.client, " 1\0", 3);
-	relocate_post(&gone);
 	turn(&s);
 	assert_string_equal(hear(&s, s.server), "Q:select 1");
 	answer(&s, 'I');
@@ -203,15 +203,15 @@ static void who_does_not_rest_stays(void **state)
 
 	scene_open(&s, "");
 	waiter = stage_login(s.here, "u", NULL, NULL);
-	assert_int_equal(relocate_choose_idle(&s.here->site, 10), 2);
+	assert_int_equal(migrate_choose_idle(&s.here->site, 10), 2);
 	query(&s, s.client, "begin");
 	hear(&s, s.server);
 	answer(&s, 'T');
 	assert_string_equal(hear(&s, s.client), "C:SELECT 1 Z:T");
 	query(&s, waiter, "select 2");
-	struct list gone;
-	assert_int_equal(send_chosen(&s, &gone), 2);
-	assert_int_equal(gone.count, 0);
+	size_t left;
+	assert_int_equal(send_chosen(&s, &left), 0);
+	assert_int_equal(left, 2);
 	query(&s, s.client, "commit");
 	hear(&s, s.server);
 	answer(&s, 'I');
@@ -222,25 +222,23 @@ static void who_does_not_rest_stays(void **state)
 	scene_close(&s);
 }
 
-/* One that was stopped, and does not go after all, goes on here. */
-static void who_was_stopped_goes_on(void **state)
+/* One that SUSPEND has stopped stays, and goes on here. */
+static void who_was_stopped_stays(void **state)
 {
 	(void)state;
 	struct scene s;
-	struct list gone;
+	size_t left;
 
 	scene_open(&s, "");
-	assert_int_equal(relocate_choose_idle(&s.here->site, 10), 1);
-	list_init(&gone);
-	/* it is at home nowhere, and cannot be described as resting */
-	s.here->site.catalog->suspended = true;
+	assert_int_equal(migrate_choose_idle(&s.here->site, 10), 1);
 	struct client *client =
 	    container_of(list_first(&s.here->site.clients), struct client, site_node);
-	conn_hush(&client->conn);
+	conn_stop(&client->conn);
+	assert_int_equal(send_chosen(&s, &left), 0);
+	assert_int_equal(left, 1);
 	query(&s, s.client, "select 1");
 	assert_string_equal(peer_heard(s.server), "");
-	s.here->site.catalog->suspended = false;
-	relocate_end(&s.here->site);
+	conn_start(&client->conn);
 	turn(&s);
 	assert_string_equal(hear(&s, s.server), "Q:select 1");
 	answer(&s, 'I');
@@ -253,14 +251,14 @@ static void who_has_closed_is_forgotten(void **state)
 {
 	(void)state;
 	struct scene s;
-	struct list gone;
+	size_t left;
 
 	scene_open(&s, "");
-	assert_int_equal(relocate_choose_idle(&s.here->site, 10), 1);
+	assert_int_equal(migrate_choose_idle(&s.here->site, 10), 1);
 	peer_close(s.client);
 	turn(&s);
-	assert_int_equal(send_chosen(&s, &gone), 0);
-	assert_int_equal(gone.count, 0);
+	assert_int_equal(send_chosen(&s, &left), 0);
+	assert_int_equal(left, 0);
 	assert_int_equal(crew_client_count(&s.here->site), 0);
 	scene_close(&s);
 }
@@ -270,17 +268,17 @@ static void limits_count_each_client_once(void **state)
 {
 	(void)state;
 	struct scene s;
-	struct list gone;
+	size_t left;
 
 	scene_open(&s, "max_db_client_connections = 1\n");
 	const struct pool *pool = stage_pool(s.here);
 	assert_int_equal(pool->database->limit->clients, 1);
-	assert_int_equal(relocate_choose_idle(&s.here->site, 10), 1);
-	assert_int_equal(send_chosen(&s, &gone), 0);
+	assert_int_equal(migrate_choose_idle(&s.here->site, 10), 1);
+	(void)send_chosen(&s, &left);
+	assert_int_equal(left, 0);
 	assert_int_equal(pool->database->limit->clients, 1);
 	assert_int_equal(pool->user->limit->clients, 1);
 	assert_int_equal(pool->database->client_count, 0);
-	relocate_post(&gone);
 	turn(&s);
 	assert_int_equal(pool->database->limit->clients, 1);
 	assert_int_equal(pool->user->limit->clients, 1);
@@ -298,13 +296,13 @@ static void nobody_arrives_at_the_end(void **state)
 {
 	(void)state;
 	struct scene s;
-	struct list gone;
+	size_t left;
 
 	scene_open(&s, "");
-	assert_int_equal(relocate_choose_idle(&s.here->site, 10), 1);
-	assert_int_equal(send_chosen(&s, &gone), 0);
+	assert_int_equal(migrate_choose_idle(&s.here->site, 10), 1);
+	(void)send_chosen(&s, &left);
+	assert_int_equal(left, 0);
 	s.there->site.shutdown = SHUTDOWN_NOW;
-	relocate_post(&gone);
 	turn(&s);
 	assert_string_equal(peer_last_words(s.client), "");
 	assert_int_equal(clients(s.there), 0);
@@ -333,14 +331,13 @@ static void half_of_the_work_goes(void **state)
 	scene_open(&s, "");
 	for (int i = 0; i < 4; i++)
 		peers[i] = stage_login(s.here, "u", NULL, NULL);
-	relocate_watch(&s.here->site);
+	migrate_watch(&s.here->site);
 	for (int i = 0; i < 4; i++)
 		work(&s, peers[i], 3);
-	assert_int_equal(relocate_choose_active(&s.here->site, 50), 2);
-	struct list gone;
-	assert_int_equal(send_chosen(&s, &gone), 0);
-	assert_int_equal(gone.count, 2);
-	relocate_post(&gone);
+	assert_int_equal(migrate_choose_active(&s.here->site, 50), 2);
+	size_t left;
+	assert_int_equal(send_chosen(&s, &left), 2);
+	assert_int_equal(left, 0);
 	turn(&s);
 	assert_int_equal(clients(s.here), 3);
 	assert_int_equal(clients(s.there), 2);
@@ -358,13 +355,13 @@ static void one_that_does_it_all_stays(void **state)
 
 	scene_open(&s, "");
 	small = stage_login(s.here, "u", NULL, NULL);
-	relocate_watch(&s.here->site);
+	migrate_watch(&s.here->site);
 	work(&s, s.client, 20);
 	work(&s, small, 1);
-	assert_int_equal(relocate_choose_active(&s.here->site, 50), 1);
-	struct list gone;
-	assert_int_equal(send_chosen(&s, &gone), 0);
-	relocate_post(&gone);
+	assert_int_equal(migrate_choose_active(&s.here->site, 50), 1);
+	size_t left;
+	(void)send_chosen(&s, &left);
+	assert_int_equal(left, 0);
 	turn(&s);
 	assert_int_equal(clients(s.here), 1);
 	work(&s, s.client, 1);
@@ -379,12 +376,12 @@ static void who_leaves_is_not_counted(void **state)
 	struct scene s;
 
 	scene_open(&s, "");
-	relocate_watch(&s.here->site);
+	migrate_watch(&s.here->site);
 	work(&s, s.client, 3);
 	peer_close(s.client);
 	turn(&s);
-	assert_int_equal(relocate_choose_active(&s.here->site, 50), 0);
-	relocate_end(&s.here->site);
+	assert_int_equal(migrate_choose_active(&s.here->site, 50), 0);
+	migrate_end(&s.here->site);
 	assert_null(s.here->site.catalog->activity);
 	scene_close(&s);
 }
@@ -395,7 +392,7 @@ int main(void)
 	    cmocka_unit_test(client_goes_with_all_it_has),
 	    cmocka_unit_test(bytes_on_the_way_are_kept),
 	    cmocka_unit_test(who_does_not_rest_stays),
-	    cmocka_unit_test(who_was_stopped_goes_on),
+	    cmocka_unit_test(who_was_stopped_stays),
 	    cmocka_unit_test(who_has_closed_is_forgotten),
 	    cmocka_unit_test(limits_count_each_client_once),
 	    cmocka_unit_test(nobody_arrives_at_the_end),

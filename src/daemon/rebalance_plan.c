@@ -1,7 +1,7 @@
 /*
  * The decision who gives clients to whom.
  */
-#include "daemon/spread_plan.h"
+#include "daemon/rebalance_plan.h"
 
 /* A worker gives active clients away if it has hardly any time left and another one has
  * most of it left.  The distance between the two keeps clients from moving to and fro:
@@ -14,9 +14,10 @@ enum { BUSY_PERCENT = 80, FREE_PERCENT = 40 };
 enum { DIFFERENCE_LEAST = 16, IDLE_MOST = 16 };
 
 /* The busiest and the least busy worker. */
-static struct spread_plan plan_work(const struct spread_load *loads, unsigned count)
+static struct rebalance_plan plan_work(
+    const struct rebalance_load *loads, unsigned count)
 {
-	struct spread_plan plan = {SPREAD_NONE, 0, 0, 0};
+	struct rebalance_plan plan = {REBALANCE_NONE, 0, 0, 0};
 	unsigned most = 0, least = 100;
 
 	for (unsigned i = 0; i < count; i++) {
@@ -33,16 +34,17 @@ static struct spread_plan plan_work(const struct spread_load *loads, unsigned co
 	}
 	if (most <= BUSY_PERCENT || least >= FREE_PERCENT)
 		return plan;
-	plan.kind = SPREAD_ACTIVE;
+	plan.kind = REBALANCE_ACTIVE;
 	plan.amount = 100 * (most - least) / (2 * most);
 	return plan;
 }
 
 /* The worker with the most clients, and the one with the fewest of those that are not
  * busy. */
-static struct spread_plan plan_numbers(const struct spread_load *loads, unsigned count)
+static struct rebalance_plan plan_numbers(
+    const struct rebalance_load *loads, unsigned count)
 {
-	struct spread_plan plan = {SPREAD_NONE, 0, 0, 0};
+	struct rebalance_plan plan = {REBALANCE_NONE, 0, 0, 0};
 	unsigned most = 0, least = ~0u;
 
 	for (unsigned i = 0; i < count; i++) {
@@ -60,16 +62,16 @@ static struct spread_plan plan_numbers(const struct spread_load *loads, unsigned
 	if (most < DIFFERENCE_LEAST || least > most - DIFFERENCE_LEAST ||
 	    most / 2 <= least)
 		return plan;
-	plan.kind = SPREAD_IDLE;
+	plan.kind = REBALANCE_IDLE;
 	plan.amount = (most - least) / 4;
 	if (plan.amount > IDLE_MOST)
 		plan.amount = IDLE_MOST;
 	return plan;
 }
 
-struct spread_plan spread_plan(const struct spread_load *loads, unsigned count)
+struct rebalance_plan rebalance_plan(const struct rebalance_load *loads, unsigned count)
 {
-	struct spread_plan plan = plan_work(loads, count);
+	struct rebalance_plan plan = plan_work(loads, count);
 
-	return plan.kind == SPREAD_NONE ? plan_numbers(loads, count) : plan;
+	return plan.kind == REBALANCE_NONE ? plan_numbers(loads, count) : plan;
 }

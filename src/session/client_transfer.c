@@ -1,0 +1,261 @@
+/*
+ * What a client has of its thread is put aside before it leaves, and found again where
+ * it arrives: its database and user, its parameters, and the texts of its statements.
+ */
+#include "session/client_transfer.h"
+
+#include "session/client.h"
+#include "session/client_snapshot.h"
+#include "session/crew.h"
+#include "wire/prepared.h"
+
+/* A client with a longer incomplete message, or with more prepared statements, stays:
+ * packing it would take longer than a turn should, and it is not urgent. */
+enum { HELD_MOST = 64 * 1024, NAMES_MOST = 2000 };
+
+struct client_transfer {
+	struct letter letter;
+	struct client *client;
+	struct crew_member *to;
+	/* owned, of a client that is logged in: where it counts; else NULL */
+	char *database, *user;
+	/* what the service has put aside */
+	const struct service_moves *moves;
+	void *packed;
+	struct buf vars; /* its parameters, and those of its startup packet */
+};
+
+static struct client_transfer *transfer_new(
+    struct client *client, struct crew_member *to)
+{
+	struct client_transfer *t = mem_zero(sizeof(*t));
+
+	t->client = client;
+	t->to = to;
+	buf_init(&t->vars, 0);
+	return t;
+}
+
+static void transfer_free(struct client_transfer *t)
+{
+	buf_wipe_done(&t->vars);
+	mem_free(t->database);
+	mem_free(t->user);
+	mem_free(t);
+}
+
+/* ---- arrival ---- */
+
+/* The site is ending. */
+static void drop(struct client_transfer *t, struct site *site)
+{
+	struct client *client = t->client;
+
+	if (t->database)
+		catalog_lose_client(site->catalog, t->database, t->user);
+	mem_free(t->packed);
+	prepared_names_drop_packed(&client->names);
+	cancel_keys_remove(site->cancel_keys, &client->cancel_key);
+	mem_free(client->params.asked);
+	conn_close_detached(&client->conn);
+	client->conn.site = site;
+	client->conn.kind->destroy(&client->conn);
+}
+
+static int unpack_vars(struct client_transfer *t, struct site *site)
+{
+	struct client_params *params = &t->client->params;
+	const uint8_t *at = t->vars.bytes;
+	int failed;
+
+	vars_init(&params->vars, site->vars);
+	failed = vars_take_all(&params->vars, &at);
+	if (!params->asked)
+		return failed;
+	vars_init(params->asked, site->vars);
+	return failed | vars_take_all(params->asked, &at);
+}
+
+static struct database *find_database(const struct client_transfer *t)
+{
+	bool is_new;
+	struct database *db =
+	    catalog_database(t->to->site->catalog, t->database, &is_new);
+
+	return db && db->service->moves == t->moves ? db : NULL;
+}
+
+static void join_pool(struct client_transfer *t)
+{
+	struct client *client = t->client;
+	struct database *db = find_database(t);
+
+	if (!db) {
+		catalog_lose_client(t->to->site->catalog, t->database, t->user);
+		mem_free(t->packed);
+		conn_doom(&client->conn, "%s", error_text(ERROR_DATABASE_REMOVED));
+		return;
+	}
+	client->database = db;
+	client->user = catalog_user(t->to->site->catalog, t->user);
+	database_hold(db);
+	database_receive(db);
+	user_receive(client->user);
+	client->is_counted = true;
+	pool_join(catalog_pool(db, client->user), &client->request.ask);
+	client->request.ask.is_logged_in = true;
+	t->moves->unpack(client, t->packed);
+}
+
+static void arrived(struct letter *letter)
+{
+	struct client_transfer *t =
+	    container_of(letter, struct client_transfer, letter);
+	struct site *site = t->to->site;
+	struct client *client = t->client;
+	int failed;
+
+	slab_receive(site->client_slab);
+	if (site->shutdown == SHUTDOWN_NOW) {
+		drop(t, site);
+		transfer_free(t);
+		return;
+	}
+	conn_attach(&client->conn, site);
+	client->transfer = NULL;
+	client_enlist(client);
+	cancel_keys_settle(site->cancel_keys, &client->cancel_key);
+	failed = unpack_vars(t, site) | prepared_names_unpack(&client->names,
+					    site->prepared, site->sql_prepared);
+	if (t->database) {
+		site->transfer_counts.clients_in++;
+		join_pool(t);
+	} else {
+		t->to->crew->ops->readmit(client);
+	}
+	if (failed)
+		conn_doom(&client->conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
+	transfer_free(t);
+}
+
+/* ---- departure ---- */
+
+static void leave_pool(struct client_transfer *t)
+{
+	struct client *client = t->client;
+	struct pool *pool = client->request.ask.pool;
+
+	t->database = mem_strdup(client->database->name);
+	t->user = mem_strdup(client->user->name);
+	t->moves = client->database->service->moves;
+	t->packed = t->moves->pack(client);
+	pool_part(&client->request.ask);
+	pool_free_if_unused(pool);
+	database_carry(client->database);
+	user_carry(client->user);
+	client->is_counted = false;
+	database_release(client->database);
+	client->user = NULL;
+	client->database = NULL;
+	client->conn.site->transfer_counts.clients_out++;
+}
+
+/* -1: no memory; the client stays, doomed, and so does t.
+ *
+ * The letter is posted at once after the key's place is known, so a cancel request that
+ * asks here from now on arrives there behind the client. */
+static int depart(struct client_transfer *t)
+{
+	struct client *client = t->client;
+	struct site *site = client->conn.site;
+	struct client_params *params = &client->params;
+
+	vars_put_all(&params->vars, &t->vars);
+	if (params->asked)
+		vars_put_all(params->asked, &t->vars);
+	if (t->vars.failed) {
+		conn_doom(&client->conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
+		return -1;
+	}
+	/* as long as it is whole */
+	client_snapshot_leave(site, client);
+	if (conn_detach(&client->conn) < 0)
+		return -1;
+	if (client->database)
+		leave_pool(t);
+	vars_done(&params->vars);
+	if (params->asked)
+		vars_done(params->asked);
+	prepared_names_pack(&client->names);
+	client_delist(client);
+	slab_send(site->client_slab);
+	crew_client_goes(site, t->to);
+	cancel_keys_send(site->cancel_keys, &client->cancel_key, t->to->index);
+	t->letter.open = arrived;
+	crew_post(t->to, &t->letter);
+	return 0;
+}
+
+bool client_transfer_is_possible(const struct client *client)
+{
+	const struct conn *conn = &client->conn;
+	const struct ask *ask = &client->request.ask;
+
+	if (conn->is_doomed || conn->is_parked || conn->is_stopped || conn->passing ||
+	    !ask->is_logged_in || ask->state != ASK_RESTING || ask->pool->is_killed ||
+	    ask->query_us || client->xact_us || client->replication)
+		return false;
+	if (stream_pending(&conn->stream) ||
+	    (conn->stream.tls && !stream_tls(&conn->stream)))
+		return false;
+	const struct service_moves *moves = client->database->service->moves;
+	return moves && moves->is_movable(client) && conn->held_len <= HELD_MOST &&
+	       prepared_names_count(client->names) <= NAMES_MOST &&
+	       !prepared_names_has_long(client->names);
+}
+
+void client_transfer_at_rest(struct client *client, struct crew_member *to)
+{
+	struct client_transfer *t = transfer_new(client, to);
+
+	if (depart(t) < 0)
+		transfer_free(t);
+}
+
+/* ---- with its first packet ---- */
+
+static void client_lost(struct conn *conn, const char *reason)
+{
+	struct client *client = conn_client(conn);
+
+	(void)reason;
+	transfer_free(client->transfer);
+	client->transfer = NULL;
+	client_leave(client);
+}
+
+static void leave(struct conn *conn)
+{
+	(void)depart(conn_client(conn)->transfer);
+}
+
+static void ended(struct conn *conn, const struct err *err)
+{
+	(void)err;
+	conn_doom_quietly(conn, "client unexpected eof");
+}
+
+static const struct conn_ops leaving_ops = {
+    .name = "leaving",
+    .leaves = leave,
+    .malformed = client_malformed,
+    .ended = ended,
+    .closed = client_lost,
+};
+
+void client_transfer_first_packet(struct client *client, struct crew_member *to)
+{
+	client->transfer = transfer_new(client, to);
+	conn_hand_on(&client->conn, &leaving_ops);
+	conn_leave(&client->conn);
+}
