@@ -54,7 +54,8 @@ struct host_group {
 	bool is_settled;            /* the first decision was made */
 	bool serves;                /* some host serves */
 	uint64_t lacking_us;        /* since when no host serves, after one did */
-	unsigned primary_count;     /* primaries that are up */
+	bool is_split;              /* two primaries are up */
+	uint64_t split_us;          /* when there were two last; 0: never */
 	/* of the primary in force, the oldest first; some older ones are left out */
 	struct host_sample samples[HOST_SAMPLES];
 	size_t sample_count;
@@ -64,8 +65,8 @@ struct host_group {
 struct host_change {
 	bool is_any;   /* some verdict, or limited lag: tell the workers */
 	bool is_back;  /* a host serves again, after lacked_us without one */
-	bool is_lost;  /* no host serves any more, or at the first decision */
-	bool is_split; /* two primaries are up, and were not before */
+	bool is_lost;  /* no host serves any more, or each was tried and none serves */
+	bool is_split; /* two primaries are up, and were not for a while */
 	uint64_t lacked_us;
 };
 

@@ -12,6 +12,9 @@
  * primary must not be used because it was the first to answer. */
 enum { SETTLE_US = 1000000 };
 
+/* A second primary that was gone for less is no news. */
+enum { SPLIT_AGAIN_US = 10000000 };
+
 static const char older_timeline[] = "older timeline than that of the primary in force";
 
 void host_group_init(struct host_group *g)
@@ -130,6 +133,14 @@ static bool is_untried(const struct host_watch *w)
 	return w->value.state == HOST_NOT_TRIED && !*w->value.unasked;
 }
 
+static bool has_untried(const struct host_group *g)
+{
+	for (size_t i = 0; i < g->count; i++)
+		if (is_untried(g->members[i].watch))
+			return true;
+	return false;
+}
+
 /* Is the choice of a primary to wait for hosts that have not been tried? */
 static bool is_unsettled(const struct host_group *g)
 {
@@ -138,10 +149,7 @@ static bool is_unsettled(const struct host_group *g)
 	if (g->is_settled)
 		return (g->primary && is_untried(g->primary)) ||
 		       (g->chosen && is_untried(g->chosen));
-	for (size_t i = 0; i < g->count; i++)
-		if (is_untried(g->members[i].watch))
-			return true;
-	return false;
+	return has_untried(g);
 }
 
 /* Which primary is in force; the one before stays in mind while there is none. */
@@ -351,10 +359,25 @@ static unsigned count_primaries(const struct host_group *g)
 	return count;
 }
 
+/* Does a second primary come up? */
+static bool note_primaries(struct host_group *g, uint64_t now_us)
+{
+	bool is_split = count_primaries(g) > 1;
+	bool is_news = is_split &&
+		       (!g->split_us || now_us >= g->split_us + SPLIT_AGAIN_US) &&
+		       !g->is_split;
+
+	if (is_split || g->is_split)
+		g->split_us = now_us;
+	g->is_split = is_split;
+	return is_news;
+}
+
 static void note_service(
     struct host_group *g, bool serves, uint64_t now_us, struct host_change *change)
 {
-	change->is_lost = !serves && !g->lacking_us && (g->serves || g->is_settled);
+	change->is_lost = !serves && !g->lacking_us &&
+			  (g->serves || (g->is_settled && !has_untried(g)));
 	change->is_back = !g->serves && serves && g->lacking_us;
 	change->lacked_us = change->is_back ? now_us - g->lacking_us : 0;
 	if (change->is_lost)
@@ -367,12 +390,9 @@ static void note_service(
 void host_group_decide(struct host_group *g, uint64_t now_us,
     struct host_change *change, uint64_t *wake_us)
 {
-	unsigned primaries = count_primaries(g);
 	bool serves = false;
 
-	*change =
-	    (struct host_change){.is_split = primaries > 1 && g->primary_count < 2};
-	g->primary_count = primaries;
+	*change = (struct host_change){.is_split = note_primaries(g, now_us)};
 	settle_primary(g, now_us, wake_us);
 	const struct host_group_rules *rules = &g->rules;
 	bool has_changed = false;

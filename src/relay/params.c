@@ -361,8 +361,14 @@ int params_report(struct server *server, struct client *client, const struct mes
 	const char *name, *value;
 	int i = -1;
 
-	if (server->link.params.is_applying)
-		return server_note_parameter(server, m, NULL, NULL);
+	if (server->link.params.is_applying) {
+		if (server_note_parameter(server, m, NULL, NULL) < 0)
+			return -1;
+		/* it is reported once, with whatever answer comes next */
+		if (server_role_is_named(m))
+			server_role_follow(server, &server->own);
+		return 0;
+	}
 	if (codec_read_parameter_status(
 		message_body(m), message_body_len(m), &name, &value) == 0)
 		i = vars_schema_find(schema, name);

@@ -6,6 +6,7 @@ import random
 import shutil
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import threading
@@ -17,6 +18,7 @@ import waiting
 import wire
 from test_roles import Host
 from test_takeover import restart, wait_end  # noqa: F401 (restart is a fixture)
+from test_tls_servers import ca  # noqa: F401 (a fixture)
 
 NSD = shutil.which("nsd", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
 
@@ -151,14 +153,14 @@ def nsd():
     server.close()
 
 
-def pooler_by_name(make_pooler, server, names, host="db.example", more="", **settings):
+def pooler_by_name(make_pooler, server, names, host="db.example", more="", start=True, **settings):
     pooler = make_pooler(start=False, settings={
         "pool_mode": "transaction", "dns_max_ttl": 0, "server_login_retry": 0.1, **settings})
     pooler.databases = {"db": "host=%s port=%d %s" % (host, server.port, more)}
     pooler.settings["resolv_conf"] = pooler.write(
         "resolv.conf", "nameserver %s\noptions retrans:300 retry:1 timeout:1 attempts:1\n" % names.address)
     pooler.write_files()
-    return pooler.start()
+    return pooler.start() if start else pooler
 
 
 @pytest.mark.one_worker  # Each worker looks names up for itself.
@@ -326,6 +328,19 @@ class Place(Host):
                 + wire.command_complete("SELECT 1") + wire.ready())
 
 
+class EncryptedPlace(Place):
+    """Has a certificate for the name, and not for its addresses."""
+
+    def __init__(self, fake, number, pair, **more):
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(pair.cert_file, pair.key_file)
+        super().__init__(fake, number, **more)
+
+    def script(self, session):
+        session.tls = self.context
+        super().script(session)
+
+
 def two_places(fake, names, **more):
     first = Place(fake, 3, **more)
     second = Place(fake, 4, port=first.port, standby=True, **more)
@@ -371,6 +386,44 @@ def test_each_address_of_a_name_is_a_host(make_pooler, fake, names, workers):
     are(pooler, _3="unfit", _4="up")
     for client in [pooler.connect() for _ in range(4)]:
         assert client.value("where") == second.host
+
+
+def test_certificates_are_of_the_name(make_pooler, fake, names, ca):
+    """With verify-full, the certificate of each address is compared with the name that the entry has, by the monitor
+    as well."""
+    pair = ca.issue("name", "db.example", ["db.example"])
+    first = EncryptedPlace(fake, 3, pair)
+    second = EncryptedPlace(fake, 4, pair, port=first.port, standby=True)
+    names.addresses = [first.host, second.host]
+    tls = {"server_tls_sslmode": "verify-full", "server_tls_ca_file": ca.file}
+    pooler = pooler_by_name(make_pooler, first, names, **dict(ROLE, **tls))
+    client = pooler.connect()
+    assert client.value("where") == first.host
+    are(pooler, _3="up", _4="unfit")
+    first.standby, second.standby = True, False
+    are(pooler, _3="unfit", _4="up")
+    assert client.value("where") == second.host
+    assert pooler.show_one("SERVERS", database="db")["tls"]
+
+
+def test_hosts_of_an_auto_database(make_pooler, fake, names):
+    """A database that is made from * has its hosts watched as others, also when it is made anew."""
+    first, second = two_places(fake, names)
+    pooler = pooler_by_name(make_pooler, first, names, start=False, autodb_idle_timeout=1,
+                             server_idle_timeout=1, **ROLE)
+    pooler.databases = {"*": pooler.databases["db"]}
+    pooler.write_files()
+    pooler.start()
+    with pooler.connect() as client:
+        assert client.value("where") == first.host
+        are(pooler, _3="up", _4="unfit")
+        first.standby, second.standby = True, False
+        are(pooler, _3="unfit", _4="up")
+        assert client.value("where") == second.host
+    waiting.wait_for(lambda: not states(pooler), "the database is gone", DEADLINE)
+    with pooler.connect() as client:
+        assert client.value("where") == second.host
+        are(pooler, _3="unfit", _4="up")
 
 
 def test_addresses_come_and_go(make_pooler, fake, names):

@@ -255,6 +255,39 @@ def test_a_host_that_refuses(make, pair):
         client.close()
 
 
+REFUSING = {"rejected": "host all trust_user 127.0.0.1/32 reject",
+            "password": "host all trust_user 127.0.0.1/32 md5"}
+
+
+@pytest.mark.parametrize("way, refusing", [("rejected", "primary"), ("rejected", "standby"), ("password", "standby")])
+def test_cold_pools_beside_a_host_that_refuses(make, pair, way, refusing):
+    """No client gets an error, and none waits for server_login_retry, while another host of its database serves. The
+    host that refuses is said to, and is used again soon after it lets in."""
+    node = getattr(pair, refusing)
+    node.set_hba(["local replication all trust", REFUSING[way]] + postgres.hba_lines())
+    targets = ["any", "prefer-standby"] + (["read-write"] if refusing == "standby" else ["read-only"])
+    pooler = make({target: target for target in targets}, server_login_retry=100)
+    other = pair.standby if refusing == "primary" else pair.primary
+    begun = time.monotonic()
+    clients = [pooler.client(database=target) for target in targets for _ in range(6)]
+    for client in clients:
+        client.send(client.startup_packet())
+    for client in clients:
+        client.authenticate()
+        assert int(client.value("select inet_server_port()")) == other.port
+    assert time.monotonic() - begun < 50  # Far below server_login_retry, also on a slow machine.
+    for target in targets:
+        waiting.wait_for(lambda: state(pooler, target, node) == "refuses", "it is told", DEADLINE)
+        error = show(pooler, target)[node.port]["last_error"]
+        assert "password" in error or "pg_hba.conf rejects" in error, error
+    node.set_hba(["local replication all trust"] + postgres.hba_lines())
+    for target in targets:
+        waiting.wait_for(lambda: state(pooler, target, node) in ("up", "unfit"), "it is back", 50)
+    for client in clients:
+        assert client.value("select 1") == "1"
+        client.close()
+
+
 def test_a_login_that_was_refused_is_tried_again_within_a_second(make, pair):
     """server_login_retry does not keep a database from a host that lets its user in again."""
     pooler = make({"db": "read-write"}, server_login_retry=60, role_check_period=60)
@@ -398,7 +431,11 @@ def test_switchover_after_an_online_restart(make_pooler, pair, restart, workers)
     with pooler.connect(database="db") as client:
         client.query("select 1")
         settled(pooler, "db", pair)
+        mark = pooler.mark()
         wait_end(restart(pooler), pooler)
+        settled(pooler, "db", pair)
+        # Nothing has failed over.
+        assert "no host of" not in pooler.log_since(mark) and "is read-write at" not in pooler.log_since(mark)
         console = pooler.console()
         console.send(wire.query("SWITCHOVER db"))
         assert "is paused and has no server connection in use" in console.recv_until("NEC")[-1].text()

@@ -260,6 +260,31 @@ static void what_was_not_asked_for(void **state)
 	stage_free(&stage);
 }
 
+/* A promotion is reported once, with the next answer: here with that to the pooler's
+ * own SET. */
+static void report_within_an_answer_to_the_pooler(void **state)
+{
+	struct peer *monitor, *server, *client;
+	struct stage *stage = begin_asked(&monitor);
+
+	(void)state;
+	buf_clear(&monitor->in);
+	answer(monitor, a_primary, 4);
+	server = stage_server(stage);
+	peer_first_packet(server);
+	peer_put(server, 'S', "in_hot_standby\0off", 19);
+	peer_greet(server);
+	client = stage_login(stage, "u", "application_name", "x");
+	peer_text(client, 'Q', "select 1");
+	assert_string_equal(peer_hear(server, 'Q'), "Q:SET application_name='x';");
+	assert_false(host(stage)->watch.is_hinted);
+	peer_put(server, 'S', "in_hot_standby\0on", 18);
+	stage_settle(stage);
+	/* the monitor will ask, or has just asked */
+	assert_true(host(stage)->watch.is_hinted || monitor->in.len);
+	stage_free(&stage);
+}
+
 /* What pools notice while everything is being closed begins nothing again. */
 static void hints_come_too_late_at_the_end(void **state)
 {
@@ -288,6 +313,7 @@ int main(void)
 	    cmocka_unit_test(answers_that_say_nothing),
 	    cmocka_unit_test(a_lost_connection_is_opened_again),
 	    cmocka_unit_test(what_was_not_asked_for),
+	    cmocka_unit_test(report_within_an_answer_to_the_pooler),
 	    cmocka_unit_test(hints_come_too_late_at_the_end),
 	};
 

@@ -1,0 +1,131 @@
+/*
+ * What a decision about a database's hosts tells: each piece of news once.  (Which
+ * hosts are used is the matter of prop_hosts and test_hosts_role.)
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "pool/host_group.h"
+
+/* clang-format off: needs some of the headers above */
+#include <cmocka.h>
+/* clang-format on */
+
+enum { COUNT = 2 };
+
+static const uint64_t second_us = 1000000;
+
+struct scene {
+	struct host_watch watches[COUNT];
+	struct host_group group;
+	uint64_t now_us;
+};
+
+static void scene_open(struct scene *s)
+{
+	const struct host_group_rules rules = {.target = TARGET_READ_WRITE};
+	struct host_watch *list[COUNT] = {&s->watches[0], &s->watches[1]};
+
+	memset(s, 0, sizeof(*s));
+	s->now_us = 100 * second_us;
+	for (int i = 0; i < COUNT; i++)
+		host_watch_init(&s->watches[i], "localhost", 5432 + i);
+	host_group_init(&s->group);
+	host_group_adopt(&s->group, &rules, list, COUNT);
+	host_group_begin(&s->group, s->now_us);
+}
+
+static void scene_close(struct scene *s)
+{
+	host_group_done(&s->group);
+	for (int i = 0; i < COUNT; i++)
+		host_watch_done(&s->watches[i]);
+}
+
+static void is_found(struct scene *s, int i, enum host_state state, enum host_role role)
+{
+	s->watches[i].value.state = state;
+	s->watches[i].value.report =
+	    (struct host_report){.role = role, .timeline = 1, .at_us = s->now_us};
+}
+
+static struct host_change decide(struct scene *s)
+{
+	struct host_change change;
+	uint64_t wake_us = UINT64_MAX;
+
+	host_group_decide(&s->group, s->now_us, &change, &wake_us);
+	return change;
+}
+
+static void second_primary_that_flickers_is_told_once(void **state)
+{
+	(void)state;
+	struct scene s;
+
+	scene_open(&s);
+	is_found(&s, 0, HOST_UP, HOST_PRIMARY);
+	is_found(&s, 1, HOST_UP, HOST_PRIMARY);
+	assert_true(decide(&s).is_split);
+	for (int i = 0; i < 30; i++) {
+		s.now_us += second_us;
+		is_found(&s, 1, i % 3 ? HOST_UP : HOST_DOWN, HOST_PRIMARY);
+		assert_false(decide(&s).is_split);
+	}
+	is_found(&s, 1, HOST_DOWN, HOST_PRIMARY);
+	assert_false(decide(&s).is_split);
+	s.now_us += 10 * second_us;
+	assert_false(decide(&s).is_split);
+	is_found(&s, 1, HOST_UP, HOST_PRIMARY);
+	assert_true(decide(&s).is_split);
+	scene_close(&s);
+}
+
+/* The process that was taken over knew the primary; this one has asked nobody yet. */
+static void nothing_is_lost_before_it_was_tried(void **state)
+{
+	(void)state;
+	struct scene s;
+
+	scene_open(&s);
+	host_group_restore(&s.group, &s.watches[0], 1);
+	assert_false(decide(&s).is_lost);
+	is_found(&s, 0, HOST_UP, HOST_PRIMARY);
+	assert_false(decide(&s).is_back);
+	is_found(&s, 0, HOST_DOWN, HOST_PRIMARY);
+	assert_true(decide(&s).is_lost);
+	is_found(&s, 0, HOST_UP, HOST_PRIMARY);
+	s.now_us += 3 * second_us;
+	struct host_change change = decide(&s);
+	assert_true(change.is_back);
+	assert_int_equal(change.lacked_us, 3 * second_us);
+	scene_close(&s);
+}
+
+/* Hosts none of which serves when they are tried for the first time. */
+static void first_look_finds_nothing(void **state)
+{
+	(void)state;
+	struct scene s;
+
+	scene_open(&s);
+	is_found(&s, 0, HOST_DOWN, HOST_ROLE_UNKNOWN);
+	assert_false(decide(&s).is_lost);
+	is_found(&s, 1, HOST_REFUSES, HOST_ROLE_UNKNOWN);
+	assert_true(decide(&s).is_lost);
+	assert_false(decide(&s).is_lost);
+	scene_close(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(second_primary_that_flickers_is_told_once),
+	    cmocka_unit_test(nothing_is_lost_before_it_was_tried),
+	    cmocka_unit_test(first_look_finds_nothing),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
