@@ -348,7 +348,8 @@ static bool is_same(const struct host_verdict *a, const struct host_verdict *b)
 	       strcmp(a->unfit_reason, b->unfit_reason) == 0;
 }
 
-static unsigned count_primaries(const struct host_group *g)
+/* Does a second primary come up? */
+static bool note_primaries(struct host_group *g, uint64_t now_us)
 {
 	unsigned count = 0;
 
@@ -356,13 +357,7 @@ static unsigned count_primaries(const struct host_group *g)
 		const struct host_value *v = &g->members[i].watch->value;
 		count += v->state == HOST_UP && v->report.role == HOST_PRIMARY;
 	}
-	return count;
-}
-
-/* Does a second primary come up? */
-static bool note_primaries(struct host_group *g, uint64_t now_us)
-{
-	bool is_split = count_primaries(g) > 1;
+	bool is_split = count > 1;
 	bool is_news = is_split &&
 		       (!g->split_us || now_us >= g->split_us + SPLIT_AGAIN_US) &&
 		       !g->is_split;
