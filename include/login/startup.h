@@ -24,6 +24,8 @@ void startup_done(struct startup *s);
 /* Reads the StartupMessage; tracked parameters go to client->params.  -1: it is
  * refused, and the client has got an error. */
 int startup_read(struct client *client, struct startup *s, const struct message *m);
+/* As if the packet had not been read: another site of the process reads it. */
+void startup_forget(struct client *client);
 /* The protocol version of the connection from now on. */
 uint32_t startup_protocol(const struct startup *s);
 /* Frees the names of options that are not supported, once the client has been told. */

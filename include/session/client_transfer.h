@@ -21,7 +21,8 @@ bool client_transfer_is_possible(const struct client *client);
 void client_transfer_at_rest(struct client *client, struct crew_member *to);
 
 /* Sends a client later in the turn, together with its first packet, which its handler
- * then parks (STEP_PARK).  The client must not have a login, a pool or a server.
+ * then parks (STEP_PARK).  The client must not have a login, a pool or a server,
+ * nor anything from that packet.
  * crew_ops.readmit gets it at the other site. */
 void client_transfer_first_packet(struct client *client, struct crew_member *to);
 

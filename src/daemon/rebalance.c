@@ -56,8 +56,9 @@ struct look {
 	struct rebalance_load load;
 };
 
-/* Runs on the worker's thread. */
-static void look_at(struct site *site, void *ctx)
+/* Runs on the worker's thread.  Ends what was begun there, because nothing goes between
+ * a comparison and the next decision. */
+static void begin_anew(struct site *site, void *ctx)
 {
 	struct look *look = ctx;
 	struct seen now = {loop_now(site->loop), loop_busy_us(site->loop)};
@@ -69,17 +70,16 @@ static void look_at(struct site *site, void *ctx)
 	    .busy_percent =
 		busy_us < past_us ? (unsigned)(100 * busy_us / past_us) : 100};
 	*look->seen = now;
-	/* nothing goes between a comparison and the next decision */
 	migrate_end(site);
 }
 
-static void look_at_all(struct rebalance *r, struct rebalance_load *loads)
+static void begin_all_anew(struct rebalance *r, struct rebalance_load *loads)
 {
 	struct crew *crew = crew_of(r);
 
 	for (unsigned i = 0; i < crew->worker_count; i++) {
 		struct look look = {.seen = &r->seen[i]};
-		(void)crew_call(&crew->members[i], look_at, &look);
+		(void)crew_call(&crew->members[i], begin_anew, &look);
 		loads[i] = look.load;
 	}
 }
@@ -147,7 +147,7 @@ static void end(struct rebalance *r)
 	r->moved_count = 0;
 	/* the next comparison counts from here on; a worker that does not answer ends
 	 * what it has begun then */
-	look_at_all(r, ignored);
+	begin_all_anew(r, ignored);
 	arm(r, PHASE_LOOK, LOOK_US);
 }
 
@@ -181,7 +181,7 @@ static void compare(struct rebalance *r)
 {
 	struct rebalance_load loads[CREW_MOST];
 
-	look_at_all(r, loads);
+	begin_all_anew(r, loads);
 	r->plan = rebalance_plan(loads, crew_of(r)->worker_count);
 	note_overwork(r);
 	if (r->plan.kind == REBALANCE_IDLE) {
@@ -232,7 +232,7 @@ void rebalance_start(struct daemon *d)
 	d->rebalance = mem_zero(sizeof(*d->rebalance));
 	d->rebalance->control = &d->site;
 	deadline_init(&d->rebalance->due, due);
-	look_at_all(d->rebalance, ignored);
+	begin_all_anew(d->rebalance, ignored);
 	arm(d->rebalance, PHASE_LOOK, LOOK_US);
 }
 

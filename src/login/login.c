@@ -711,6 +711,7 @@ enum step login_begin(struct client *client, const struct message *m)
 	if (!crew_is_control(client->conn.site) && login_is_for_console(client)) {
 		/* sends the client to the control site, where its login begins anew */
 		login_free(client);
+		startup_forget(client);
 		client_transfer_first_packet(
 		    client, crew_control(client->conn.site->crew->crew));
 		return STEP_PARK;

@@ -270,3 +270,13 @@ int startup_read(struct client *client, struct startup *s, const struct message 
 		return add_host(client);
 	return 0;
 }
+
+void startup_forget(struct client *client)
+{
+	vars_done(&client->params.vars);
+	vars_init(&client->params.vars, client->conn.site->vars);
+	client->params.requested = client->params.own = 0;
+	client->replication = REPLICATION_NONE;
+	mem_free(client->options);
+	client->options = NULL;
+}

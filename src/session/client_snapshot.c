@@ -1,5 +1,5 @@
 /*
- * Lists of clients for tasks in steps.  Rolls are rare, so clients do not know in which
+ * Lists of clients for tasks in steps.  They are rare, so clients do not know in which
  * snapshots they are: a client that ends is searched for in all of them.
  */
 #include "session/client_snapshot.h"

@@ -135,7 +135,8 @@ bool prepared_names_del(struct prepared_names **np, const char *name)
 	return true;
 }
 
-void prepared_names_clear(struct prepared_names **np)
+static void clear(
+    struct prepared_names **np, void (*let_go)(struct prepared_text *text))
 {
 	struct given_name *g;
 	size_t at = 0;
@@ -143,10 +144,20 @@ void prepared_names_clear(struct prepared_names **np)
 	if (!*np)
 		return;
 	while ((g = map_next((*np)->by_name, &at))) {
-		let_text_go(g->text);
+		let_go(g->text);
 		mem_free(g);
 	}
 	free_names(np);
+}
+
+void prepared_names_clear(struct prepared_names **np)
+{
+	clear(np, let_text_go);
+}
+
+void prepared_names_drop_packed(struct prepared_names **np)
+{
+	clear(np, prepared_drop_packed);
 }
 
 bool prepared_names_has_long(const struct prepared_names *n)
@@ -188,20 +199,6 @@ int prepared_names_unpack(struct prepared_names **np,
 			failed = -1;
 	}
 	return failed;
-}
-
-void prepared_names_drop_packed(struct prepared_names **np)
-{
-	struct given_name *g;
-	size_t at = 0;
-
-	if (!*np)
-		return;
-	while ((g = map_next((*np)->by_name, &at))) {
-		prepared_drop_packed(g->text);
-		mem_free(g);
-	}
-	free_names(np);
 }
 
 void prepared_names_list(const struct prepared_names *n, struct prepared_item *items)

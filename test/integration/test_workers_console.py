@@ -3,9 +3,12 @@
 import re
 import resource
 
+import pytest
+
 import tracer
 import waiting
 import wire
+from test_tls_clients import ca, context, secured, tls_pooler  # noqa: F401 (fixtures)
 from test_workers_spread import MANY, moved, shown, spread_pooler
 
 WORKERS = {"workers": 2, "pool_mode": "transaction"}
@@ -19,6 +22,28 @@ def test_a_connection_counts_once(make_pooler, pg):
     assert pooler.refusal() == "no more connections allowed (max_client_conn)"
     assert [c.value("select 1") for c in clients] == ["1"] * 3
     assert console.value("SHOW VERSION")
+
+
+def test_what_a_console_asks_for_is_read_once(make_pooler, pg):
+    """The worker that has read its first packet sends it to the control thread, which reads the packet again."""
+    pooler = make_pooler({"db": pg.conn()}, settings=dict(WORKERS, application_name_add_host=1))
+    for user in ("stats_user", "admin_user"):
+        console = pooler.connect("pgbouncer", user, pooler.userlist.get(user))
+        port = console.sock.getsockname()[1]
+        row, = [row for row in pooler.show("CLIENTS") if int(row["port"]) == port]
+        assert row["application_name"] == "app - 127.0.0.1:%d" % port
+
+
+@pytest.mark.parametrize("direct", [False, True], ids=["asked", "direct"])
+def test_a_console_over_tls(tls_pooler, ca, direct):  # noqa: F811
+    """Its TLS goes along to the control thread."""
+    pooler = tls_pooler("allow", workers=2)
+    consoles = [secured(pooler, context(ca), "stats_user", "pgbouncer", direct=direct).login() for _ in range(4)]
+    for console in consoles:
+        assert len(console.query("SHOW CONFIG").rows) > 100
+        port = str(console.sock.getsockname()[1])
+        row, = [row for row in pooler.show("CLIENTS") if row["port"] == port]
+        assert row["tls"].startswith("TLSv1.3/")
 
 
 def test_login_at_another_worker_while_paused(make_pooler, pg):

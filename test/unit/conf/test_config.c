@@ -627,14 +627,15 @@ static void what_has_no_effect_is_told(void **state)
 static void some_times_have_fractions(void **state)
 {
 	struct fixture *f = *state;
-	struct config *c =
-	    load(f, "[pgbouncer]\nlog_min_duration=0.5\n"
-		    "[databases]\na = log_min_duration=0.25\nb = log_min_duration=0\n"
-		    "c = log_min_duration=-1\nd = log_min_duration=2\n");
+	struct config *c = load(f, "[pgbouncer]\nlog_min_duration=0.5\n"
+				   "[databases]\na = log_min_duration=0.25 "
+				   "role_check_period=0.5\nb = log_min_duration=0\n"
+				   "c = log_min_duration=-1\nd = log_min_duration=2\n");
 	const struct database_config *a = config_database(c, "a");
 
 	assert_int_equal(c->settings.global.log_min_duration, 500000);
 	assert_int_equal(OWN(a, log_min_duration), 250000);
+	assert_int_equal(OWN(a, role_check_period), 500000);
 	assert_int_equal(OWN(config_database(c, "b"), log_min_duration), 0);
 	assert_int_equal(OWN(config_database(c, "d"), log_min_duration), 2000000);
 	assert_false(

@@ -170,6 +170,46 @@ static void client_goes_with_all_it_has(void **state)
 	scene_close(&s);
 }
 
+/* The unnamed statement belongs to the client, and what it asked for at its login is
+ * still what RESET brings back. */
+static void unnamed_statement_and_startup_values_go(void **state)
+{
+	(void)state;
+	struct scene s;
+	struct peer *client;
+
+	scene_open(&s, "max_prepared_statements = 10\n");
+	client = stage_login(s.here, "u", "application_name", "first");
+	query(&s, client, "set application_name to 'x'");
+	assert_string_equal(hear(&s, s.server), "Q:SET application_name='first';");
+	peer_put(s.server, 'S', "application_name\0first", 23);
+	answer(&s, 'I');
+	assert_string_equal(hear(&s, s.server), "Q:set application_name to 'x'");
+	peer_put(s.server, 'S', "application_name\0x", 19);
+	answer(&s, 'I');
+	hear(&s, client);
+	peer_put(client, 'P', "\0select 2\0\0\0", 12);
+	peer_put(client, 'S', "", 0);
+	hear(&s, s.server);
+	peer_put(s.server, '1', "", 0);
+	peer_ready(s.server, 'I');
+	turn(&s);
+	assert_string_equal(hear(&s, client), "1 Z:I");
+	assert_int_equal(move_all(&s), 0);
+	const struct client *after =
+	    container_of(list_last(&s.there->site.clients), struct client, site_node);
+	assert_string_equal(vars_get(&after->params.vars, VAR_APPLICATION_NAME), "x");
+	assert_string_equal(
+	    vars_get(after->params.asked, VAR_APPLICATION_NAME), "first");
+	peer_put(client, 'B', "\0\0\0\0\0\0\0\0", 8);
+	peer_put(client, 'E', "\0\0\0\0\0", 5);
+	peer_put(client, 'S', "", 0);
+	turn(&s);
+	/* the server that follows does not have it any more, as far as is known */
+	assert_string_equal(hear(&s, s.server), "P B E:: S");
+	scene_close(&s);
+}
+
 /* What a client sends while it is on its way is there when it arrives, whether it had
  * been received before or not. */
 static void bytes_on_the_way_are_kept(void **state)
@@ -390,6 +430,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(client_goes_with_all_it_has),
+	    cmocka_unit_test(unnamed_statement_and_startup_values_go),
 	    cmocka_unit_test(bytes_on_the_way_are_kept),
 	    cmocka_unit_test(who_does_not_rest_stays),
 	    cmocka_unit_test(who_was_stopped_stays),
