@@ -30,6 +30,20 @@ struct pool_credentials {
 	uint64_t found_us;             /* when that query was sent */
 };
 
+/* With what a pool logs in to servers, for the same pool at another site or in another
+ * process: no client has brought it there.  NULL: there is none. */
+struct brought_credentials {
+	const char *found; /* by auth_query */
+	uint64_t found_us; /* when that query was sent */
+	bool has_keys;
+	struct scram_keys keys; /* of a client's own login */
+	const char *remembered; /* the password that LDAP or PAM has accepted */
+};
+/* The texts are borrowed from the pool. */
+void credentials_of_pool(const struct pool *pool, struct brought_credentials *out);
+/* The pool takes over copies of what it lacks, or of what is newer. */
+void credentials_bring(struct pool *pool, const struct brought_credentials *from);
+
 /* Returns the answer kept for a name, for a client of this database.  NULL: there is
  * none, or it is too old. */
 const struct credential *credential_find(

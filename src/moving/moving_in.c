@@ -284,36 +284,20 @@ static bool is_other_entry(const struct database *db, const char *theirs)
 	return is_other;
 }
 
-/* Whether the keys belong to the secret that is in force here. */
-static bool are_of_secret(const struct pool *pool, const struct scram_keys *keys)
-{
-	const struct secret *secret = pool_server_secret(pool);
-	uint8_t stored[SCRAM_KEY_LEN];
-
-	if (secret->kind != SECRET_SCRAM || pool->database->forced_user)
-		return false;
-	scram_stored_key(keys->client_key, stored);
-	return memcmp(stored, secret->scram.stored_key, sizeof(stored)) == 0;
-}
-
 static void note_secrets(
     const struct moving *m, struct pool *pool, const struct parcel_pool *from)
 {
 	uint64_t now = loop_now(m->site->loop);
-	struct secret found;
+	struct brought_credentials brought = {
+	    .found = from->found,
+	    .found_us = from->found_us < now ? now - from->found_us : 1,
+	    .has_keys = from->has_keys,
+	    .keys = from->keys,
+	    .remembered = from->remembered,
+	};
 
-	if (from->found) {
-		secret_init(&found, from->found);
-		credential_keep_for_pool(
-		    pool, &found, from->found_us < now ? now - from->found_us : 1);
-		secret_done(&found);
-	}
-	if (from->has_keys && are_of_secret(pool, &from->keys)) {
-		pool->credentials.login_keys = from->keys;
-		pool->credentials.has_login_keys = true;
-	}
-	if (from->remembered && !pool->user->remembered)
-		user_remember(pool->user, from->remembered);
+	credentials_bring(pool, &brought);
+	mem_wipe(&brought, sizeof(brought));
 }
 
 static struct pool *find_pool(

@@ -8,6 +8,7 @@
 #include "broker/broker.h"
 #include "moving/handover.h"
 #include "moving/moving.h"
+#include "pool/credentials.h"
 #include "session/client.h"
 #include "session/server.h"
 #include "wire/prepared.h"
@@ -330,22 +331,23 @@ static struct parcel_conn describe_conn(
 static void offer_pool(struct offer *offer, struct pool *pool)
 {
 	const struct welcome *welcome = broker_welcome(pool);
-	const struct remembered *remembered = pool->user->remembered;
-	struct parcel parcel = {.kind = PARCEL_POOL,
-	    .pool = {.database = pool->database->name,
-		.user = pool->user->name,
-		.found =
-		    pool->credentials.has_found ? pool->credentials.found.text : NULL,
-		.found_us = ago(offer, pool->credentials.found_us),
-		.has_keys = pool->credentials.has_login_keys,
-		.keys = pool->credentials.login_keys,
-		.remembered = remembered ? remembered->secret.text : NULL,
-		.entry = pool->database->config->connstr,
-		.has_welcome = welcome != NULL}};
+	struct brought_credentials secrets;
 
 	if (offer->pool == pool)
 		return;
 	offer->pool = pool;
+	credentials_of_pool(pool, &secrets);
+	struct parcel parcel = {.kind = PARCEL_POOL,
+	    .pool = {.database = pool->database->name,
+		.user = pool->user->name,
+		.found = secrets.found,
+		.found_us = ago(offer, secrets.found_us),
+		.has_keys = secrets.has_keys,
+		.keys = secrets.keys,
+		.remembered = secrets.remembered,
+		.entry = pool->database->config->connstr,
+		.has_welcome = welcome != NULL}};
+
 	if (!parcel.pool.entry)
 		parcel.pool.entry = "";
 	if (welcome) {
@@ -355,6 +357,7 @@ static void offer_pool(struct offer *offer, struct pool *pool)
 	}
 	emit(offer, &parcel, -1);
 	mem_wipe(&parcel, sizeof(parcel));
+	mem_wipe(&secrets, sizeof(secrets));
 }
 
 /* ---- servers ---- */

@@ -4,6 +4,8 @@
  */
 #include "pool/credentials.h"
 
+#include <string.h>
+
 #include "pool/pool.h"
 
 /* The most answers kept.  If there were more, the query would find any name that
@@ -107,4 +109,49 @@ void credential_keep_for_pool(
 	/* these keys belong to the old secret */
 	mem_wipe(&pool->credentials.login_keys, sizeof(pool->credentials.login_keys));
 	pool->credentials.has_login_keys = false;
+}
+
+/* ---- to another site or process ---- */
+
+void credentials_of_pool(const struct pool *pool, struct brought_credentials *out)
+{
+	const struct pool_credentials *own = &pool->credentials;
+	const struct remembered *remembered = pool->user->remembered;
+
+	*out = (struct brought_credentials){
+	    .found = own->has_found ? own->found.text : NULL,
+	    .found_us = own->found_us,
+	    .has_keys = own->has_login_keys,
+	    .keys = own->login_keys,
+	    .remembered = remembered ? remembered->secret.text : NULL,
+	};
+}
+
+/* Whether the keys belong to the secret that is in force here. */
+static bool are_of_secret(const struct pool *pool, const struct scram_keys *keys)
+{
+	const struct secret *secret = pool_server_secret(pool);
+	uint8_t stored[SCRAM_KEY_LEN];
+
+	if (secret->kind != SECRET_SCRAM || pool->database->forced_user)
+		return false;
+	scram_stored_key(keys->client_key, stored);
+	return memcmp(stored, secret->scram.stored_key, sizeof(stored)) == 0;
+}
+
+void credentials_bring(struct pool *pool, const struct brought_credentials *from)
+{
+	struct secret found;
+
+	if (from->found) {
+		secret_init(&found, from->found);
+		credential_keep_for_pool(pool, &found, from->found_us);
+		secret_done(&found);
+	}
+	if (from->has_keys && are_of_secret(pool, &from->keys)) {
+		pool->credentials.login_keys = from->keys;
+		pool->credentials.has_login_keys = true;
+	}
+	if (from->remembered && !pool->user->remembered)
+		user_remember(pool->user, from->remembered);
 }

@@ -1,9 +1,14 @@
 /*
  * What a client has of its thread is put aside before it leaves, and found again where
  * it arrives: its database and user, its parameters, and the texts of its statements.
+ * What its pool has learned from clients' logins goes along, because the pool there may
+ * have to log in to a server before anybody has logged in there.
  */
 #include "session/client_transfer.h"
 
+#include <string.h>
+
+#include "pool/credentials.h"
 #include "session/client.h"
 #include "session/client_snapshot.h"
 #include "session/crew.h"
@@ -19,6 +24,7 @@ struct client_transfer {
 	struct crew_member *to;
 	/* owned, of a client that is logged in: where it counts; else NULL */
 	char *database, *user;
+	struct brought_credentials credentials; /* with owned texts */
 	/* what the service has put aside */
 	const struct service_moves *moves;
 	void *packed;
@@ -36,8 +42,20 @@ static struct client_transfer *transfer_new(
 	return t;
 }
 
+static void free_secret(const char *text)
+{
+	char *own = (char *)(uintptr_t)text;
+
+	if (own)
+		mem_wipe(own, strlen(own));
+	mem_free(own);
+}
+
 static void transfer_free(struct client_transfer *t)
 {
+	free_secret(t->credentials.found);
+	free_secret(t->credentials.remembered);
+	mem_wipe(&t->credentials, sizeof(t->credentials));
 	buf_wipe_done(&t->vars);
 	mem_free(t->database);
 	mem_free(t->user);
@@ -102,7 +120,9 @@ static void join_pool(struct client_transfer *t)
 	database_receive(db);
 	user_receive(client->user);
 	client->is_counted = true;
-	pool_join(catalog_pool(db, client->user), &client->request.ask);
+	struct pool *pool = catalog_pool(db, client->user);
+	credentials_bring(pool, &t->credentials);
+	pool_join(pool, &client->request.ask);
 	client->request.ask.is_logged_in = true;
 	t->moves->unpack(client, t->packed);
 }
@@ -147,6 +167,11 @@ static void leave_pool(struct client_transfer *t)
 
 	t->database = mem_strdup(client->database->name);
 	t->user = mem_strdup(client->user->name);
+	credentials_of_pool(pool, &t->credentials);
+	if (t->credentials.found)
+		t->credentials.found = mem_strdup(t->credentials.found);
+	if (t->credentials.remembered)
+		t->credentials.remembered = mem_strdup(t->credentials.remembered);
 	t->moves = client->database->service->moves;
 	t->packed = t->moves->pack(client);
 	pool_part(&client->request.ask);

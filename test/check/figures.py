@@ -6,7 +6,7 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (93354, 76000),
+    "lines of src and include": (93427, 76000),
     "files of src/daemon": (27, 26),
     "static functions of three lines or less with one caller": (59, 60),
     "static functions with one caller": (1030, 1000),

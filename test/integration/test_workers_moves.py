@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+import postgres
 import waiting
 import wire
 from test_peers import assert_cancelled, family, send_cancel, sleeping  # noqa: F401 (family is a fixture)
@@ -16,7 +17,7 @@ from test_takeover import restart, wait_end, wait_running  # noqa: F401 (restart
 from test_tls_clients import ca, context, secured, tls_pooler  # noqa: F401 (fixtures)
 from test_views import TRANSACTION
 from test_workers_spread import (MANY, Users, await_even, check, crowd, is_even, moved, prepare, shown,
-                                 spread_pooler)
+                                 spread_pooler, workers_of)
 
 # How often the load jumps; more than a few rounds are for runs by hand.
 ROUNDS = int(os.environ.get("POOLER_ROUNDS", "3"))
@@ -66,6 +67,42 @@ def test_peers_find_who_has_moved(family, pg):  # noqa: F811
         send_cancel(second, client.key)
     for client in clients:
         assert_cancelled(client)
+
+
+def test_keys_of_a_login_move(make_pooler, pg):
+    """The pooler knows no password, only a verifier, and logs in to servers with the keys of a client's own login.
+    A worker to which such a client comes can do so, although nobody has logged in there."""
+    verifier = pg.secret_of("scram_user")
+    pooler = make_pooler({"db": pg.conn(pool_size=MANY)}, settings=dict(
+        TRANSACTION, workers=2, auth_type="scram-sha-256"))
+    pooler.userlist["scram_user"] = verifier
+    pooler.write_files()
+    pooler.admin.query("RELOAD")
+    others = [pooler.connect(user="md5_user", secret=postgres.USERS["md5_user"][0]) for _ in range(2 * MANY)]
+    # Those in a transaction stay where they are. New clients come to the other worker, which has fewer.
+    places = {row["port"]: (int(row["id"]) - 1) % 3 for row in pooler.show("CLIENTS") if row["database"] == "db"}
+    for client in list(others):
+        if places[str(client.sock.getsockname()[1])] == 0:
+            others.remove(client)
+            client.close()
+    for client in others:
+        client.query("begin")
+    waiting.wait_for(lambda: len([1 for row in pooler.show("CLIENTS") if row["database"] == "db"]) == len(others),
+                     "the others have left")
+    clients = [pooler.connect(user="scram_user", secret=postgres.USERS["scram_user"][0]) for _ in range(24)]
+    ids = [int(row["id"]) for row in pooler.show("CLIENTS") if row["user"] == "scram_user"]
+    assert {(number - 1) % 3 for number in ids} == {0}
+    before = moved(pooler)
+    for client in others:
+        client.close()
+    waiting.wait_for(lambda: moved(pooler) > before, "some move", 60)
+    pooler.admin.query("RECONNECT")
+    for client in clients:
+        client.send(wire.query("begin"))
+    for client in clients:
+        assert client.finish().tag == "BEGIN"
+    # Servers were opened at both.
+    assert all(int(row["servers"]) for row in workers_of(pooler))
 
 
 @pytest.mark.parametrize("old, new", [(2, 3), (3, 1), (4, 2)])

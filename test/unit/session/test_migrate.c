@@ -11,7 +11,9 @@
 #include <time.h>
 
 #include "../stage/stage.h"
+#include "auth/scram.h"
 #include "login/listen.h"
+#include "pool/credentials.h"
 #include "session/cancel_keys.h"
 #include "session/crew.h"
 #include "session/migrate.h"
@@ -208,6 +210,74 @@ static void unnamed_statement_and_startup_values_go(void **state)
 	/* the server that follows does not have it any more, as far as is known */
 	assert_string_equal(hear(&s, s.server), "P B E:: S");
 	scene_close(&s);
+}
+
+/* The receiver can log in to servers as the client's user, although nobody has brought
+ * it a proof or a password. */
+static void what_logs_in_to_servers_goes(void **state)
+{
+	(void)state;
+	struct scene s;
+	struct secret found;
+
+	scene_open(&s, "");
+	struct pool *here = stage_pool(s.here);
+	user_remember(here->user, "accepted");
+	here->user->has_secret = false;
+	secret_init(&found, "found");
+	credential_keep_for_pool(here, &found, loop_now(s.here->site.loop));
+	secret_done(&found);
+	assert_int_equal(move_all(&s), 0);
+	const struct pool *there = stage_pool(s.there);
+	assert_string_equal(there->user->remembered->secret.text, "accepted");
+	assert_true(there->credentials.has_found);
+	assert_string_equal(there->credentials.found.text, "found");
+	assert_int_equal(there->credentials.found_us, here->credentials.found_us);
+	scene_close(&s);
+}
+
+static struct user *scram_user(struct stage *stage, const uint8_t *stored_key)
+{
+	struct user *user = stage_pool(stage)->user;
+
+	user->secret.kind = SECRET_SCRAM;
+	memcpy(user->secret.scram.stored_key, stored_key, SCRAM_KEY_LEN);
+	return user;
+}
+
+/* The keys of a SCRAM login go, if they belong to the secret that is in force there. */
+static void keys_of_a_login_go(void **state)
+{
+	(void)state;
+	for (uint8_t is_other = 0; is_other < 2; is_other++) {
+		struct scene s;
+		uint8_t stored_key[SCRAM_KEY_LEN];
+		struct peer *second;
+
+		scene_open(&s, "");
+		struct pool_credentials *here = &stage_pool(s.here)->credentials;
+		memset(&here->login_keys, 7, sizeof(here->login_keys));
+		here->has_login_keys = true;
+		scram_stored_key(here->login_keys.client_key, stored_key);
+		scram_user(s.here, stored_key);
+		second = stage_login(s.here, "u", NULL, NULL);
+		/* so the pool is there at the other site before */
+		(void)migrate_choose_idle(&s.here->site, 1);
+		size_t left;
+		assert_int_equal(send_chosen(&s, &left), 1);
+		turn(&s);
+		struct pool_credentials *there = &stage_pool(s.there)->credentials;
+		there->has_login_keys = false;
+		stored_key[0] ^= is_other;
+		scram_user(s.there, stored_key);
+		assert_int_equal(move_all(&s), 0);
+		assert_int_equal(there->has_login_keys, !is_other);
+		if (!is_other)
+			assert_memory_equal(&there->login_keys, &here->login_keys,
+			    sizeof(here->login_keys));
+		peer_close(second);
+		scene_close(&s);
+	}
 }
 
 /* What a client sends while it is on its way is there when it arrives, whether it had
@@ -431,6 +501,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(client_goes_with_all_it_has),
 	    cmocka_unit_test(unnamed_statement_and_startup_values_go),
+	    cmocka_unit_test(what_logs_in_to_servers_goes),
+	    cmocka_unit_test(keys_of_a_login_go),
 	    cmocka_unit_test(bytes_on_the_way_are_kept),
 	    cmocka_unit_test(who_does_not_rest_stays),
 	    cmocka_unit_test(who_was_stopped_stays),
