@@ -106,7 +106,7 @@ $(OUT)/flags: ;
 # ------------------------------------------------------------------- floors
 
 # From the top down, which is also the order in which archives are linked.
-FLOORS := docs top tools daemon admin metrics views login relay moving cancel broker session pool wire auth net conf base
+FLOORS := docs top tools daemon admin metrics views login relay handoff cancel broker session pool wire auth net conf base
 
 below_base    := base
 below_wire    := wire base
@@ -118,9 +118,9 @@ below_session := session $(below_pool)
 below_broker  := broker $(below_session)
 # Tests of session, and of the floors up to login and relay, share test/unit/stage, which
 # needs them all.
-below_stage   := login relay moving cancel $(below_broker)
+below_stage   := login relay handoff cancel $(below_broker)
 below_cancel  := $(below_stage)
-below_moving  := $(below_stage)
+below_handoff  := $(below_stage)
 below_login   := $(below_stage)
 below_relay   := $(below_stage)
 below_views   := views $(below_stage)
@@ -187,7 +187,7 @@ stage := $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard test/unit/stage/*.c))
 stage_session = $(stage)
 stage_broker  = $(stage)
 stage_cancel  = $(stage)
-stage_moving  = $(stage)
+stage_handoff  = $(stage)
 stage_login   = $(stage)
 stage_relay   = $(stage)
 unit_session  = $(below_stage)
@@ -207,10 +207,10 @@ unit-$(1): $$(UNIT_$(1))
 endef
 $(foreach f,$(FLOORS),$(eval $(call unit_rules,$f)))
 # Lower floors run first, because their failures explain those above.
-UNIT := $(foreach f,base wire auth net conf pool session broker cancel moving relay login views admin metrics daemon tools top docs,$(UNIT_$f))
+UNIT := $(foreach f,base wire auth net conf pool session broker cancel handoff relay login views admin metrics daemon tools top docs,$(UNIT_$f))
 
 # Tests with several threads, which VARIANT=tsan checks.
-THREADED := $(filter $(addprefix $(OUT)/test/unit/,auth/test_workers% auth/test_external_auth% wire/test_prepared_store% net/test_mailbox% net/test_stream_detach% session/test_cancel_keys% pool/test_central% session/test_crew% broker/test_dial% login/test_%),$(UNIT))
+THREADED := $(filter $(addprefix $(OUT)/test/unit/,auth/test_helpers% auth/test_external_auth% wire/test_prepared_store% net/test_mailbox% net/test_stream_detach% session/test_cancel_keys% pool/test_central% session/test_workers% broker/test_dial% login/test_%),$(UNIT))
 
 .PHONY: unit unit-threads
 unit: $(UNIT)

@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 
+#include "auth/helpers.h"
 #include "auth/ldap_options.h"
-#include "auth/workers.h"
 #include "base/err.h"
 
 /* Whether the program was built with PAM, and with LDAP. */
@@ -32,11 +32,11 @@ int external_auth_pam_check(
  * anonymous login.
  */
 int external_auth_ldap_check(const struct ldap_options *options, const char *user,
-    const char *password, const struct workers_job *job, struct err *err);
+    const char *password, const struct helpers_job *job, struct err *err);
 
 /* The job.  done() gets this struct. */
 struct external_auth {
-	struct workers_job job;
+	struct helpers_job job;
 	/* owned copies */
 	char *user, *password;
 	char *host;    /* only for PAM */

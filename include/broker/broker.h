@@ -1,7 +1,7 @@
 /*
  * Carries the pool's verdicts out: lends servers, opens, tests and closes them, wakes
  * waiting clients.  It also keeps the server parameters with which each pool greets its
- * clients (the welcome).
+ * clients.
  */
 #ifndef BROKER_BROKER_H
 #define BROKER_BROKER_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/greeting.h"
+#include "broker/login_params.h"
 #include "session/request.h"
 #include "session/site.h"
 #include "wire/vars.h"
@@ -20,10 +20,10 @@ struct server;
 void broker_init(struct site *site);
 
 enum broker_answer { BROKER_GRANTED, BROKER_WAIT, BROKER_REFUSED, BROKER_FULL };
-/* Asks for a server, or for the welcome, by kind.  GRANTED: it is linked at once. WAIT:
- * a function of request_ops follows.  REFUSED: sqlstate and text say why.  FULL: the
- * same, because of max_waiting_clients; it may ask again. */
-enum broker_answer broker_ask(struct request *request, enum ask_kind kind,
+/* Asks for a server, or for the login parameters, by kind.  GRANTED: it is linked at
+ * once. WAIT: a function of request_ops follows.  REFUSED: sqlstate and text say why.
+ * FULL: the same, because of max_waiting_clients; it may ask again. */
+enum broker_answer broker_ask(struct request *request, enum request_kind kind,
     const char **sqlstate, const char **text);
 /* Gives back a linked server that is ready; another request may get it at once. */
 void broker_give(struct server *server);
@@ -46,8 +46,8 @@ void broker_learn_resets(struct server *server, uint64_t reset);
 
 /* Replaces the values that a client asks for in its startup packet by those that
  * PostgreSQL would report, where that is known without a server.  Returns the bits of
- * the parameters where it is not known (spellings.h).  There must be a welcome.  -1 in
- * *failed: no memory. */
+ * the parameters where it is not known (spellings.h).  The login parameters must be
+ * known.  -1 in *failed: no memory. */
 uint64_t broker_spell(struct pool *pool, struct vars *asked, int *failed);
 /* A server whose own value is `base` was asked for another value, and reports this one.
  */
@@ -56,10 +56,10 @@ void broker_keep_spelling(struct pool *pool, size_t i, const char *base,
 
 /* The parameters with which the pool greets its clients, the newest ones of all sites;
  * NULL when none are valid. */
-const struct welcome *broker_welcome(struct pool *pool);
-/* Sets the pool's welcome to what another process knew, unless it has one.  Copies
- * vars and untracked. */
-void broker_restore_welcome(struct site *site, struct pool *pool,
+const struct login_params *broker_login_params(struct pool *pool);
+/* Sets the pool's login parameters to what another process knew, unless it has some.
+ * Copies vars and untracked. */
+void broker_restore_login_params(struct site *site, struct pool *pool,
     const struct vars *vars, const uint8_t *untracked, size_t len);
 
 #endif

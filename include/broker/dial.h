@@ -18,7 +18,7 @@ void dial_server(struct site *site, struct pool *pool);
  * now on, and refused if the attempt fails. */
 void dial_replica(struct site *site, struct pool *pool, struct client *client);
 /* Opens a connection to the address of `target` without logging in; ops->connected is
- * called when it is connected.  Its seat counts as SEAT_ACTIVE_CANCEL.  NULL: it failed
+ * called when it is connected.  Its slot counts as SLOT_ACTIVE_CANCEL.  NULL: it failed
  * at once, which has been logged.  *is_full: only for the moment, because the queue of
  * that unix socket is full. */
 struct server *dial_beside(

@@ -67,14 +67,14 @@ struct dial {
 	struct dial_turns *turns;
 	uint64_t turn_us;        /* since when */
 	struct dns_query *query; /* while the host's name is being looked up */
-	struct buf untracked;    /* ParameterStatus messages for the welcome */
+	struct buf untracked;    /* ParameterStatus messages for the login parameters */
 	struct scram_client scram;
 	/* owned copies of the secret, because a reload may change that */
 	char *password;
 	struct scram_keys keys;
 	struct scram_binding binding;
 	uint8_t end_point[TLS_HASH_MAX]; /* the bytes that binding points to */
-	struct workers_job *job; /* owned by the helper threads: derives the keys */
+	struct helpers_job *job; /* owned by the helper threads: derives the keys */
 	uint8_t salted[SCRAM_KEY_LEN]; /* the derived keys, until the login succeeds */
 	bool has_salted;
 	/* the protocol version in the startup packet; 0: not sent yet */

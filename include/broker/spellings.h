@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "broker/greeting.h"
+#include "broker/login_params.h"
 #include "wire/vars.h"
 
 /* What servers have answered, up to a limit; what was not used for longest goes first.
@@ -28,7 +28,7 @@ void spellings_keep(struct spellings *s, size_t i, const char *base, const char 
 /* Replaces the values in `asked` by those that PostgreSQL would report, where that is
  * known without a server.  Returns the bits of the parameters where it is not known,
  * which keep their values.  s may be NULL.  -1 in *failed: no memory. */
-uint64_t spellings_apply(struct spellings *s, const struct welcome *welcome,
+uint64_t spellings_apply(struct spellings *s, const struct login_params *login_params,
     struct vars *asked, int *failed);
 
 #endif

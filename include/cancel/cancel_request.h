@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "session/client.h"
-#include "session/crew.h"
+#include "session/workers.h"
 
 enum cancel_state {
 	CANCEL_NEW,      /* nobody has taken it yet (by an exchange of this state) */
@@ -26,8 +26,8 @@ enum cancel_state {
 };
 
 struct cancel_request {
-	struct letter letter;   /* to the worker of its client, and back */
-	struct crew_member *to; /* where it is sent */
+	struct thread_message message; /* to the worker of its client, and back */
+	struct worker *to;             /* where it is sent */
 	struct site *home;
 	/* The socket; used by home alone.  NULL: it has closed, and the request goes on
 	 * without it. */
@@ -48,8 +48,8 @@ struct cancel_request *cancel_request_new(
 
 /* Sends it to this worker, whose thread calls open.  If nobody takes it, its client is
  * shown the packet again in the phase of before. */
-void cancel_request_send(struct cancel_request *request, struct crew_member *to,
-    void (*open)(struct letter *letter));
+void cancel_request_send(struct cancel_request *request, struct worker *to,
+    void (*open)(struct thread_message *message));
 /* It is over, at this site: closes the socket with this reason.  NULL: nobody has taken
  * it, and home is to look again. */
 void cancel_request_end(

@@ -14,7 +14,7 @@
 #include "session/client.h"
 
 struct peers; /* the peers that a site knows */
-struct peer_errand;
+struct peer_conn;
 struct cancel_request;
 
 void peers_init(struct site *site);

@@ -14,11 +14,11 @@
 #include "net/loop.h"
 #include "session/site.h"
 
-struct crew;
+struct workers;
 struct giving;
 struct rebalance;
 struct taking;
-struct team;
+struct worker_threads;
 
 struct daemon {
 	struct site site;
@@ -40,10 +40,10 @@ struct daemon {
 			start succeeds; -1: none */
 	/* the takeover by a newer process, or NULL; see takeover.h */
 	struct giving *giving;
-	struct taking *taking;       /* the takeover from an older process, or NULL */
-	struct crew *crew;           /* owned; NULL: one worker, which is this thread */
-	struct team *team;           /* owned: its threads; or NULL */
-	struct rebalance *rebalance; /* owned: see rebalance.h; NULL: one worker */
+	struct taking *taking;   /* the takeover from an older process, or NULL */
+	struct workers *workers; /* owned; NULL: one worker, which is this thread */
+	struct worker_threads *threads; /* owned: its threads; or NULL */
+	struct rebalance *rebalance;    /* owned: see rebalance.h; NULL: one worker */
 	/* borrowed */
 	const struct options *options;
 };

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "auth/workers.h"
+#include "auth/helpers.h"
 #include "daemon/loaded_config.h"
 
 struct load_job;
@@ -20,7 +20,7 @@ bool load_job_is_due(const char *path, const struct loaded_config *running);
  * called on the loop's thread and may take over what next has.  NULL: no thread is to
  * be had. */
 typedef void load_done_fn(void *owner, struct loaded_config *next, int result);
-struct load_job *load_job_submit(struct workers *workers, const char *path,
+struct load_job *load_job_submit(struct helpers *helpers, const char *path,
     const struct loaded_config *running, load_done_fn *done, void *owner);
 /* done() will not be called; not from inside it. */
 void load_job_cancel(struct load_job *job);
@@ -28,6 +28,6 @@ void load_job_cancel(struct load_job *job);
 /* Drops a reference to a user list and one to a snapshot on a helper thread, if one is
  * to be had.  Either may be NULL; both are NULL afterwards. */
 void load_job_free(
-    struct workers *workers, struct userlist **users, struct config **config);
+    struct helpers *helpers, struct userlist **users, struct config **config);
 
 #endif

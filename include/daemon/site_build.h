@@ -1,19 +1,19 @@
 /*
  * The floors of one site, from the loop up, made and unmade.  A process has one site,
- * or one for each worker and one for the control thread: see session/crew.h.
+ * or one for each worker and one for the control thread: see session/workers.h.
  */
 #ifndef DAEMON_SITE_BUILD_H
 #define DAEMON_SITE_BUILD_H
 
 #include "base/err.h"
-#include "session/crew.h"
 #include "session/site.h"
+#include "session/workers.h"
 
 /* Builds a site whose members mem, log and verbs are set; call it on the site's thread.
- * crew: the crew that it joins, at position index; NULL: the site is the only one.  -1
- * and err: call site_build_free all the same. */
-int site_build(struct site *site, const struct settings *settings, struct crew *crew,
-    unsigned index, struct err *err);
+ * workers: the workers that it joins, at position index; NULL: the site is the only
+ * one.  -1 and err: call site_build_free all the same. */
+int site_build(struct site *site, const struct settings *settings,
+    struct workers *workers, unsigned index, struct err *err);
 /* Runs the loop until loop_stop.  Lines that a turn logs are written at the end of the
  * turn. */
 void site_build_run(struct site *site);

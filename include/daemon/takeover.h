@@ -2,7 +2,7 @@
  * Online restart: a new process (-R) takes over the clients and servers of an old one.
  * The new process gives the command TAKEOVER on the old one's console and gets a socket
  * with the answer.  Over it the old process sends everything that can be moved
- * (moving/moving.h) in frames, and then:
+ * (handoff/handoff.h) in frames, and then:
  *
  *     old  END      that was all
  *     new  READY    all of it can be taken            or FAILED, why not
@@ -25,7 +25,7 @@
 #include "daemon/daemon.h"
 
 enum takeover_frame {
-	/* in addition to those of enum parcel_kind */
+	/* in addition to those of enum record_kind */
 	TAKEOVER_END = 'e',
 	TAKEOVER_READY = 'r',
 	TAKEOVER_FAILED = 'f',
@@ -56,7 +56,7 @@ void takeover_stop_giving(struct daemon *d);
 struct takeover_terms {
 	int fd;        /* the socket for the frames */
 	int console;   /* the console's, which stays open until it has let go */
-	int format;    /* of the parcels */
+	int format;    /* of the records */
 	int pid;       /* 0: unknown */
 	bool has_gone; /* nobody answers any more: it may have been killed */
 };

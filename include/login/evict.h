@@ -9,9 +9,9 @@
 
 /* Closes the oldest clients, on all sites, that are in mid-login and have sent nothing
  * for too long although it is their turn.  Clients that wait for the pooler (look-ups,
- * key derivation, the pool's welcome) stay, and so does the owner of the process on the
- * unix socket.  Returns how many are being closed; their descriptors are free after
- * this turn of the loop. */
+ * key derivation, the pool's login parameters) stay, and so does the owner of the
+ * process on the unix socket.  Returns how many are being closed; their descriptors are
+ * free after this turn of the loop. */
 unsigned evict_silent(struct site *site);
 
 #endif

@@ -33,7 +33,7 @@ void listen_start(struct site *site);
  * has sent so far: a cancel request whose key that process does not know. */
 void listen_admit(
     struct site *site, int fd, enum passed_from from, const uint8_t *bytes, size_t len);
-/* crew_ops.admit and crew_ops.readmit: for connections from other sites of this
+/* workers_ops.admit and workers_ops.readmit: for connections from other sites of this
  * process. */
 void listen_admit_new(
     struct site *site, int fd, const struct sock_addr *remote, bool is_unix);

@@ -1,7 +1,8 @@
 /*
  * The login of a client: chooses the method, runs the exchange, waits until the pool
- * knows the parameters to greet the client with (its welcome), and hands the client to
- * the service of its database, which is the relay or the console (protocol.md 3, 4, 6).
+ * knows the parameters to greet the client with (its login parameters), and hands the
+ * client to the service of its database, which is the relay or the console (protocol.md
+ * 3, 4, 6).
  */
 #ifndef LOGIN_LOGIN_H
 #define LOGIN_LOGIN_H

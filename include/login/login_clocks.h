@@ -7,9 +7,9 @@
 
 #include "session/client.h"
 
-/* Sets the deadline of a client that waits for the pool's welcome, from the limits of
- * logins and of queues. */
-void login_clocks_arm_welcome(struct client *client);
+/* Sets the deadline of a client that waits for the pool's login parameters, from the
+ * limits of logins and of queues. */
+void login_clocks_arm_params(struct client *client);
 /* Sets the deadline of a client that waits for auth_query, from the limits of logins
  * and of queues. */
 void login_clocks_arm_lookup(struct client *client);

@@ -22,7 +22,7 @@ enum login_phase {
 	LOGIN_SASL_INITIAL,
 	LOGIN_SASL_FINAL,
 	LOGIN_AWAIT, /* a helper thread or the resolver works for the login */
-	LOGIN_WELCOME,
+	LOGIN_PARAMS,
 };
 
 struct login {
@@ -39,7 +39,7 @@ struct login {
 					   client's host; NULL: none */
 	struct deadline name_due;
 	/* owned by the helper threads; cancelled when the login ends */
-	struct workers_job *job;
+	struct helpers_job *job;
 	char *password; /* owned: the password that LDAP or PAM accepted */
 	/* the derivation it waits for (verifiers.c); NULL: none */
 	struct verifier_wait *verifier_wait;
@@ -121,16 +121,16 @@ static inline bool login_is_waiting(const struct login *login)
 		return false;
 	case LOGIN_LOOKUP:
 	case LOGIN_AWAIT:
-	case LOGIN_WELCOME:
+	case LOGIN_PARAMS:
 		break;
 	}
 	return true;
 }
 
-/* It begins to wait for a server or for the pool's welcome. */
+/* It begins to wait for a server or for the pool's login parameters. */
 static inline void login_begin_wait(struct login *login, uint64_t now_us)
 {
-	login->phase = LOGIN_WELCOME;
+	login->phase = LOGIN_PARAMS;
 	login->waits_since_us = now_us;
 }
 

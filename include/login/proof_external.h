@@ -1,7 +1,7 @@
 /*
  * Proofs that the pooler cannot check itself: it asks the operating system (which
  * account is behind a unix socket), PAM or an LDAP directory.  All of them may be slow,
- * so they are asked on helper threads (auth/workers.h).
+ * so they are asked on helper threads (auth/helpers.h).
  */
 #ifndef LOGIN_PROOF_EXTERNAL_H
 #define LOGIN_PROOF_EXTERNAL_H

@@ -11,12 +11,13 @@
 enum { ACTIVITY_MOST = 256 };
 
 struct activity_entry {
-	struct ask *ask; /* borrowed; NULL: the client has left */
+	struct pool_request *request; /* borrowed; NULL: the client has left */
 	uint64_t count;
 };
 
 struct activity {
-	struct map *by_ask; /* struct activity_entry by the address of its ask */
+	struct map
+	    *by_request; /* struct activity_entry by the address of its request */
 	struct activity_entry entries[ACTIVITY_MOST];
 	size_t count;   /* of entries */
 	uint64_t total; /* of all clients */
@@ -27,9 +28,9 @@ void activity_begin(struct catalog *c);
 /* Ends that, and forgets the counts. */
 void activity_end(struct catalog *c);
 
-/* The ask of a client has got a server. */
-void activity_note(struct activity *activity, struct ask *ask);
+/* The request of a client has got a server. */
+void activity_note(struct activity *activity, struct pool_request *request);
 /* The client leaves. */
-void activity_leave(struct activity *activity, const struct ask *ask);
+void activity_leave(struct activity *activity, const struct pool_request *request);
 
 #endif

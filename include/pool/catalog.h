@@ -49,7 +49,7 @@ struct database {
 	struct secret forced_secret; /* password= of the entry; SECRET_NONE: none */
 	struct hosts hosts;          /* what is known about the hosts of the entry */
 	struct list pools;           /* struct pool by .db_node */
-	struct list resting; /* struct seat by .db_node: the longest resting first */
+	struct list resting; /* struct slot by .db_node: the longest resting first */
 	struct scram_cache forced_cache; /* keys derived from forced_secret */
 	/* one reference once is_gone, because config points into it */
 	struct config *held;
@@ -95,7 +95,7 @@ struct catalog {
 	struct list database_list;
 	/* Walks through the lists in several parts; one at a time. */
 	struct list_walk pool_walk, database_walk;
-	/* struct pool by .spare_node: pools that can give up a seat under
+	/* struct pool by .spare_node: pools that can give up a slot under
 	 * max_server_connections, those with the most first */
 	struct heap spare;
 	struct central_view view;    /* its place among the workers of the process */
@@ -144,10 +144,10 @@ struct catalog_events {
 	/* Something has changed for this pool: pool_next must be called until it
 	 * returns NONE. */
 	void (*kick)(void *ctx, struct pool *pool);
-	/* The pool's seats and clients must go, because the database was removed, or by
+	/* The pool's slots and clients must go, because the database was removed, or by
 	 * KILL.  reason is the text for clients and log ("database removed").
 	 * pool_free_if_unused frees the pool when the last of them has left.  Not
-	 * called for a pool without seats and clients, which is freed at once. */
+	 * called for a pool without slots and clients, which is freed at once. */
 	void (*kill)(void *ctx, struct pool *pool, const char *reason);
 	/* The monitor of hosts is to look at once, because of this one.  report: what a
 	 * server there has reported; NULL: nothing.  The function is NULL where there
@@ -214,14 +214,14 @@ struct pool *catalog_find_pool_as(struct database *db, struct user *pool_user);
 /*
  * Lifetimes.  A user lives as long as the catalog.  A database lives while it is in the
  * map, has a pool, or is held by a client (from database_hold to database_release).  A
- * pool lives while it has an ask, a seat (until pool_gone, also after RETIRE) or a
+ * pool lives while it has a request, a slot (until pool_gone, also after RETIRE) or a
  * cancel request; without them, until it is killed or idle for too long.
  *
  * A client that leaves therefore calls, in this order: pool_part, pool_free_if_unused,
- * user_leave, database_leave, database_release.  A seat: pool_gone,
+ * user_leave, database_leave, database_release.  A slot: pool_gone,
  * pool_free_if_unused.
  */
-/* Frees a killed pool without seats and clients, and its database if that is gone and
+/* Frees a killed pool without slots and clients, and its database if that is gone and
  * this was its last pool.  Does nothing for any other pool. */
 void pool_free_if_unused(struct pool *pool);
 

@@ -38,13 +38,13 @@ struct user {
 	struct scram_verifier *adhoc;
 	bool has_adhoc_keys; /* false: adhoc has only salt and iteration count so far */
 	struct scram_cache scram_cache; /* keys derived for logins to servers */
-	/* at this worker: seats of all pools whose pool user this is, in any state */
+	/* at this worker: slots of all pools whose pool user this is, in any state */
 	int server_count;
 	int client_count;            /* clients that have proven to be this user */
 	struct central_limit *limit; /* one reference; NULL: nothing is counted yet */
 	/* struct pool by .user_node: pools whose pool user this is */
 	struct list pools;
-	/* struct seat by .user_node: idle and used ones, the longest resting first */
+	/* struct slot by .user_node: idle and used ones, the longest resting first */
 	struct list resting;
 };
 

@@ -26,11 +26,11 @@
 struct catalog;
 
 /* Limits that several pools share, the narrowest first. */
-enum room_kind {
-	ROOM_USER,     /* max_user_connections */
-	ROOM_DATABASE, /* max_db_connections */
-	ROOM_PROCESS,  /* max_server_connections */
-	ROOM_COUNT,    /* the number of limits; as a value: no limit */
+enum conn_limit {
+	CONN_LIMIT_USER,     /* max_user_connections */
+	CONN_LIMIT_DATABASE, /* max_db_connections */
+	CONN_LIMIT_PROCESS,  /* max_server_connections */
+	CONN_LIMIT_COUNT,    /* the number of limits; as a value: no limit */
 };
 
 /* How long a worker may leave its messages unopened, or a server may be on its way,
@@ -41,7 +41,7 @@ enum { CENTRAL_PATIENCE_US = 50000 };
 /* What the objects have in common. */
 struct central_name {
 	enum { CENTRAL_LIMIT, CENTRAL_POOL, CENTRAL_HOST } type;
-	enum room_kind kind; /* of a limit */
+	enum conn_limit kind; /* of a limit */
 	unsigned refs;
 	unsigned holders; /* workers that have it, which are among the references */
 	char *key; /* owned; NULL: there is one worker, and nobody looks for it */
@@ -78,10 +78,11 @@ struct central_part {
 	atomic_int resting, connected, clients;
 	/* protected by the lock; only its worker changes them, and so may read them
 	 * without it */
-	struct list seekers; /* struct ask by .kind_node: they wait for any server */
-	bool wants_welcome;  /* clients wait for the parameters */
-	bool is_closed;      /* it is paused, so its clients get no server */
-	struct heap_node rooms[ROOM_COUNT]; /* in the heaps of its limits */
+	struct list
+	    seekers; /* struct pool_request by .kind_node: they wait for any server */
+	bool wants_params; /* clients wait for the parameters */
+	bool is_closed;    /* it is paused, so its clients get no server */
+	struct heap_node rooms[CONN_LIMIT_COUNT]; /* in the heaps of its limits */
 	unsigned wanted; /* the set of limits in whose heaps it is; its worker's own */
 	bool is_told;    /* a message asks its worker to look at the pool */
 };
@@ -96,7 +97,7 @@ struct central_place {
 /* A pool over all workers. */
 struct central_pool {
 	struct central_name name;
-	struct central_limit *limits[ROOM_COUNT]; /* one reference to each */
+	struct central_limit *limits[CONN_LIMIT_COUNT]; /* one reference to each */
 	atomic_int waiting; /* seekers of all parts; changed under the lock */
 	atomic_int clients; /* that have joined the pool, at all workers */
 	/* servers that have logged in, at all workers or on their way */
@@ -109,12 +110,12 @@ struct central_pool {
 	struct {
 		atomic_uint number; /* changes with the text; 0: there is none */
 		unsigned last;      /* the last number that was given */
-		/* orders (crew.h): the last one of the worker that wrote the text, and
-		 * the last one that has forgotten a text */
-		unsigned order, forgotten;
+		/* broadcasts (workers.h): the last one of the worker that wrote the
+		 * text, and the last one that has forgotten a text */
+		unsigned broadcast, forgotten;
 		unsigned writer; /* the worker */
-		struct buf text; /* as broker/greeting has put it */
-	} welcome;
+		struct buf text; /* as broker/login_params has put it */
+	} login_params;
 	struct central_place places[]; /* by worker */
 };
 
@@ -149,7 +150,7 @@ enum note_kind {
 
 /* A message of a worker to another one. */
 struct central_note {
-	struct letter letter;
+	struct thread_message message;
 	struct central *central;
 	unsigned worker; /* the receiver */
 	void *ctx;       /* of whoever posts it */
@@ -166,8 +167,8 @@ struct central_view {
 	bool is_owner;      /* the catalog has made `central` for itself */
 	bool serves_nobody; /* the worker has no clients, so it keeps no servers */
 	unsigned depth;     /* how often it holds the lock */
-	/* the last order that the worker has carried out, see crew.h */
-	unsigned order;
+	/* the last broadcast that the worker has carried out, see workers.h */
+	unsigned broadcast;
 	/* owned: what is to be posted when the lock is released */
 	struct central_told {
 		unsigned worker;
@@ -206,11 +207,11 @@ bool central_is_unresponsive(const struct central_view *view, unsigned worker);
 
 /* Each returns the object with a reference, and makes it if needed.  It lives while
  * there are references, or servers or clients are counted in it.  name is ignored for
- * ROOM_PROCESS. */
+ * CONN_LIMIT_PROCESS. */
 struct central_limit *central_limit_hold(
-    struct central_view *view, enum room_kind kind, const char *name);
+    struct central_view *view, enum conn_limit kind, const char *name);
 struct central_pool *central_pool_hold(struct central_view *view, const char *database,
-    const char *user, struct central_limit *const limits[ROOM_COUNT]);
+    const char *user, struct central_limit *const limits[CONN_LIMIT_COUNT]);
 /* database "": for all databases. */
 struct central_host *central_host_hold(
     struct central_view *view, const char *database, const char *host);
@@ -235,22 +236,22 @@ bool central_is_last(struct central_view *view, const struct central_name *name)
 
 /* The number of the text; 0: there is none, so that some server has to log in first.
  * Needs no lock. */
-static inline unsigned central_welcome(const struct central_pool *pool)
+static inline unsigned central_login_params(const struct central_pool *pool)
 {
-	return atomic_load_explicit(&pool->welcome.number, memory_order_acquire);
+	return atomic_load_explicit(&pool->login_params.number, memory_order_acquire);
 }
 /* Appends the text to out, and returns its number. */
-unsigned central_read_welcome(
+unsigned central_read_login_params(
     struct central_view *view, struct central_pool *pool, struct buf *out);
 /* Writes another text, and takes over its memory; NULL: there is one worker, which
  * needs none.  False: another worker has written one since the one with this number;
- * read that first.  What a worker writes that has yet to carry out an order which
+ * read that first.  What a worker writes that has yet to carry out a broadcast which
  * forgets the text is not kept, and *number is 0 then. */
-bool central_write_welcome(struct central_view *view, struct central_pool *pool,
+bool central_write_login_params(struct central_view *view, struct central_pool *pool,
     unsigned *number, struct buf *text);
-/* The own worker carries an order out which makes it obsolete.  What a worker has
+/* The own worker carries a broadcast out which makes it obsolete.  What a worker has
  * written that has done so already stays. */
-void central_forget_welcome(struct central_view *view, struct central_pool *pool);
+void central_forget_login_params(struct central_view *view, struct central_pool *pool);
 
 /* What freed pools have counted: leaves it for other workers (*kept is NULL then), and
  * adds to *kept what others have left, which is cheap if that is nothing. */

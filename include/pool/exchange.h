@@ -34,11 +34,11 @@ void exchange_part(struct pool *pool);
  * so that its clients get no server. */
 void exchange_note(struct pool *pool);
 
-/* A seat is free, or is about to be used: returns the worker whose client gets it, -1:
+/* A slot is free, or is about to be used: returns the worker whose client gets it, -1:
  * it stays here.  `first` is the first client that waits here, or NULL.  Takes the
  * lock. */
 int exchange_receiver(
-    const struct pool *pool, const struct ask *first, uint64_t now_us);
+    const struct pool *pool, const struct pool_request *first, uint64_t now_us);
 /* Under the lock: since when the first client of any worker waits that could use a
  * server of the pool; UINT64_MAX: none does. */
 uint64_t exchange_first_since(const struct pool *pool);
@@ -51,8 +51,8 @@ static inline bool exchange_has_workers(const struct pool *pool)
 /* Tells a worker where a server rests that the first waiting client needs it.  True: it
  * is waited for, or one is on its way.  *wake_us is lowered if the answer can change by
  * time alone. */
-bool exchange_await_help(
-    struct pool *pool, const struct ask *first, uint64_t now_us, uint64_t *wake_us);
+bool exchange_await_help(struct pool *pool, const struct pool_request *first,
+    uint64_t now_us, uint64_t *wake_us);
 /* How many servers rest or are on their way, at workers that answer. */
 int exchange_available(const struct pool *pool);
 
@@ -65,6 +65,6 @@ void exchange_tell_waiting(struct central_view *view, struct central_pool *whole
 void exchange_tell_resting(const struct pool *pool, enum note_kind kind);
 void exchange_tell_clients(const struct pool *pool);
 /* Tells the worker with the most servers at rest under this limit to make room. */
-void exchange_ask_for_room(const struct pool *pool, enum room_kind kind);
+void exchange_ask_for_room(const struct pool *pool, enum conn_limit kind);
 
 #endif

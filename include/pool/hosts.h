@@ -20,7 +20,7 @@
 
 struct database;
 struct pool;
-struct seat;
+struct slot;
 struct central_host;
 struct central_view;
 
@@ -83,9 +83,9 @@ struct hosts {
 struct pool_host {
 	struct node node; /* in pool->balance.pool_hosts */
 	struct host *host;
-	/* struct seat by .share_node, in the order in which they are lent */
+	/* struct slot by .share_node, in the order in which they are lent */
 	struct list idle;
-	size_t seat_count;
+	size_t slot_count;
 	/* how far the host was behind when a connection for balance was wanted */
 	uint64_t lag_seen;
 	/* default_transaction_read_only can be set per role, so this is the value of
@@ -103,7 +103,7 @@ struct pool_host {
  * wanted has come, and whether room for it is. */
 struct balance {
 	struct list pool_hosts; /* owned: struct pool_host */
-	size_t slow_logins;     /* number of seats that are slow */
+	size_t slow_logins;     /* number of slots that are slow */
 	unsigned next;        /* load_balance_hosts=disable: index of the host in use */
 	bool avoids_some;     /* some host has been avoided */
 	bool has_lost;        /* there may be servers for hosts_is_lost */
@@ -132,7 +132,7 @@ const struct host *hosts_primary(const struct database *db);
 /* Returns what a pool has at a host; makes it if needed. */
 struct pool_host *hosts_of_pool(struct pool *pool, struct host *host);
 /* Frees what a pool has at hosts that the entry no longer has; all: at any host.  There
- * must be no seat. */
+ * must be no slot. */
 void hosts_forget_pool(struct pool *pool, bool all);
 
 /* ---- the monitor of hosts (host_group.h) ---- */
@@ -148,14 +148,14 @@ void hosts_hint(struct database *db, const struct host *host,
     const struct host_report *report, uint64_t now_us);
 /* The host has refused the pool's login with this text.  True: it is left out for a
  * while, because another one serves. */
-bool hosts_avoid(struct seat *seat, const char *text, uint64_t now_us);
+bool hosts_avoid(struct slot *slot, const char *text, uint64_t now_us);
 /* The pool's login has succeeded. */
-void hosts_forgive(struct seat *seat);
+void hosts_forgive(struct slot *slot);
 /* A host that the entry has no more hangs: what is left of it counts as hosts_is_lost.
  */
 void hosts_lose(struct database *db, const char *name, int port);
-/* Whether the seat's host hangs or is an older primary, and another one serves. */
-bool hosts_is_lost(const struct seat *seat);
+/* Whether the slot's host hangs or is an older primary, and another one serves. */
+bool hosts_is_lost(const struct slot *slot);
 
 /* ---- the choice ---- */
 /* Begins the balance as if so many clients had been assigned.  Sites begin at different
@@ -171,41 +171,41 @@ bool hosts_may_open_beside(const struct pool *pool);
 /* Returns a host to which a connection should be opened although no client waits for
  * it: it gets too few clients because it lacks connections.  NULL: none. */
 struct host *hosts_wanted(const struct pool *pool);
-/* Returns the idle seat for the next client, or NULL. */
-struct seat *hosts_idle_seat(const struct pool *pool);
+/* Returns the idle slot for the next client, or NULL. */
+struct slot *hosts_idle_slot(const struct pool *pool);
 /* Whether the wanted host is so far behind its share that a connection to another host
  * may be closed for it. */
 bool hosts_may_replace(const struct pool *pool);
-/* Whether the seat is at the host that is furthest ahead of its share. */
-bool hosts_may_spare(const struct seat *seat, const struct host *wanted);
-/* The seat was lent to a client. */
-void hosts_lend(struct seat *seat);
+/* Whether the slot is at the host that is furthest ahead of its share. */
+bool hosts_may_spare(const struct slot *slot, const struct host *wanted);
+/* The slot was lent to a client. */
+void hosts_lend(struct slot *slot);
 
-/* ---- what happens to seats; those that carry cancel requests are at no host ---- */
+/* ---- what happens to slots; those that carry cancel requests are at no host ---- */
 /* The pool's next connection is to this host, and is counted there from now on. */
 void hosts_claim(struct pool *pool, struct host *host);
 /* A connection to the host is being opened. */
-void hosts_dial(struct pool *pool, struct seat *seat, struct host *host);
+void hosts_dial(struct pool *pool, struct slot *slot, struct host *host);
 /* The login has succeeded, or was refused by a server (so the host is reachable). */
-void hosts_answered(struct seat *seat);
+void hosts_answered(struct slot *slot);
 /* Opening the connection takes long: until that ends, other hosts are used. */
-void hosts_note_slow(struct seat *seat);
+void hosts_note_slow(struct slot *slot);
 /* The host could not be reached: it is not used for retry_us, or until the monitor says
  * that it is up. */
 void hosts_failed(
-    struct seat *seat, const char *text, uint64_t retry_us, uint64_t now_us);
-/* Handles what a seat's server reports about itself, at the login or later.
+    struct slot *slot, const char *text, uint64_t retry_us, uint64_t now_us);
+/* Handles what a slot's server reports about itself, at the login or later.
  * Connections to hosts that may no longer be used are marked to be closed. */
-void hosts_learn(struct seat *seat, const struct host_report *report, uint64_t now_us);
-/* Marks the seat to be closed if its host may no longer be used.  Replication
+void hosts_learn(struct slot *slot, const struct host_report *report, uint64_t now_us);
+/* Marks the slot to be closed if its host may no longer be used.  Replication
  * connections are kept. */
-void hosts_review(struct seat *seat);
+void hosts_review(struct slot *slot);
 /* An error of the server makes its role doubtful: the monitor is asked to look. */
-void hosts_doubt(const struct seat *seat, uint64_t now_us);
-/* The seat enters or leaves seat->state; to_front: it is lent next. */
-void hosts_seat_comes(struct seat *seat, bool to_front);
-void hosts_seat_goes(struct seat *seat);
-/* The seat is no longer a connection. */
-void hosts_seat_ends(struct seat *seat);
+void hosts_doubt(const struct slot *slot, uint64_t now_us);
+/* The slot enters or leaves slot->state; to_front: it is lent next. */
+void hosts_slot_comes(struct slot *slot, bool to_front);
+void hosts_slot_goes(struct slot *slot);
+/* The slot is no longer a connection. */
+void hosts_slot_ends(struct slot *slot);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "pool/pool.h"
 
-/* Does what another worker has asked for.  RETIRE: close this seat.  NONE: nothing is
+/* Does what another worker has asked for.  RETIRE: close this slot.  NONE: nothing is
  * left to do. */
 struct verdict notes_hear(
     struct catalog *c, const struct central_note *note, uint64_t now_us);

@@ -14,11 +14,11 @@ int pins_most(const struct pool *pool);
 /* How many are, at all workers. */
 int pins_count(const struct pool *pool);
 /* One more is pinned, unless it is already.  False: there are too many. */
-bool pins_claim(struct seat *seat);
+bool pins_claim(struct slot *slot);
 /* As pins_claim for a server that was pinned in another process or at another worker,
  * whatever the limit is. */
-void pins_restore(struct seat *seat);
+void pins_restore(struct slot *slot);
 /* It is not pinned any more.  The end of its link does this, too. */
-void pins_drop(struct seat *seat);
+void pins_drop(struct slot *slot);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * Decides which client gets which server.  A seat is a server connection as the pool
- * sees it; an ask is a client.  Seats are in lists by state, asks are in queues.  Every
- * function decides and records; none does I/O: the broker carries out the verdicts.
- * protocol.md 9 and 10 describe the decisions.
+ * Decides which client gets which server.  A slot is a server connection as the pool
+ * sees it; a request is a client.  Slots are in lists by state, requests are in queues.
+ * Every function decides and records; none does I/O: the broker carries out the
+ * verdicts. protocol.md 9 and 10 describe the decisions.
  *
- * The owner embeds `struct seat` in a server and `struct ask` in a client.
+ * The owner embeds `struct slot` in a server and `struct pool_request` in a client.
  */
 #ifndef POOL_POOL_H
 #define POOL_POOL_H
@@ -21,35 +21,35 @@
 #include "pool/latency.h"
 #include "pool/stats.h"
 
-enum seat_state {
-	SEAT_NONE, /* not in a pool */
-#define STATE(name, ...) SEAT_##name,
+enum slot_state {
+	SLOT_NONE, /* not in a pool */
+#define STATE(name, ...) SLOT_##name,
 #include "pool/states.def"
 #undef STATE
-	SEAT_STATE_COUNT
+	SLOT_STATE_COUNT
 };
-#define SEAT_BIT(name) (1u << SEAT_##name)
+#define SLOT_BIT(name) (1u << SLOT_##name)
 
 /* The names in states.def. */
-const char *seat_state_shown(enum seat_state state);        /* such as "new" */
-const char *seat_state_socket_shown(enum seat_state state); /* such as "sv_login" */
+const char *slot_state_shown(enum slot_state state);        /* such as "new" */
+const char *slot_state_socket_shown(enum slot_state state); /* such as "sv_login" */
 
-struct ask;
+struct pool_request;
 struct runner;
 
-struct seat {
-	struct node node; /* in pool->seats[state] */
-	/* in the lists of resting seats while idle or used */
+struct slot {
+	struct node node; /* in pool->slots[state] */
+	/* in the lists of resting slots while idle or used */
 	struct node db_node, user_node;
 	struct pool *pool;
-	struct ask *ask; /* the client that has it */
+	struct pool_request *request; /* the client that has it */
 	struct pool_host
 	    *pool_host;        /* of its host; NULL: it carries a cancel request */
 	struct node host_node; /* in pool_host->idle while idle */
 	uint64_t born_us;      /* when the connection was begun */
 	uint64_t rested_us;    /* when it last became idle or used */
 	uint64_t tested_us;    /* when its last reset or check query was sent */
-	enum seat_state state;
+	enum slot_state state;
 	/* number of unfinished cancel requests for this connection */
 	unsigned cancels_in_flight;
 	bool is_dirty; /* to be closed at the next release */
@@ -62,39 +62,45 @@ struct seat {
 	/* it goes to or comes from another site, where it still counts */
 	bool is_carried;
 	unsigned carried_to;        /* if it goes: the site it goes to */
-	enum seat_state carried_as; /* if it comes: its state there */
-	/* set by the owner: the client left session state behind.  The seat is reset
+	enum slot_state carried_as; /* if it comes: its state there */
+	/* set by the owner: the client left session state behind.  The slot is reset
 	 * before it is lent again, or closed when there is no reset query. */
 	bool needs_reset;
 	bool is_pinned; /* it stays with its client for now: see pins.h */
 };
 
-enum ask_kind {
-	ASK_QUERY, /* a client sent a query */
-	/* a client logs in and needs the server's parameters (the welcome) */
-	ASK_WELCOME,
-	ASK_AUTH,        /* auth_query for a client that logs in */
-	ASK_REPLICATION, /* a replication client, which gets its own connection */
+enum request_kind {
+	REQUEST_QUERY, /* a client sent a query */
+	/* a client logs in and needs the server's parameters */
+	REQUEST_PARAMS,
+	REQUEST_AUTH,        /* auth_query for a client that logs in */
+	REQUEST_REPLICATION, /* a replication client, which gets its own connection */
 };
 
-enum ask_state { ASK_OUTSIDE, ASK_RESTING, ASK_WAITING, ASK_LINKED };
+enum request_state {
+	REQUEST_OUTSIDE,
+	REQUEST_RESTING,
+	REQUEST_WAITING,
+	REQUEST_LINKED
+};
 
-struct ask {
+struct pool_request {
 	struct node node; /* in pool->clients (resting and linked) or pool->waiting */
 	struct node
 	    kind_node; /* while waiting: in part.seekers, newcomers or replicas */
 	struct pool *pool;
-	struct seat *seat;  /* while linked */
+	struct slot *slot;  /* while linked */
 	uint64_t query_us;  /* start of the current query; 0: none is being timed */
 	uint64_t last_us;   /* time of the client's last message */
 	uint64_t queued_us; /* when it began to wait */
-	enum ask_kind kind : 8;
-	enum ask_state state : 8;
+	enum request_kind kind : 8;
+	enum request_state state : 8;
 	bool is_logged_in : 1;
 };
 
-/* Where the pool stands with the limits that pools share (room.h), and with other
- * workers.  pool_open.c changes the first two, exchange.c the third, room.c the rest.
+/* Where the pool stands with the limits that pools share (conn_limits.h), and with
+ * other workers.  pool_open.c changes the first two, exchange.c the third,
+ * conn_limits.c the rest.
  */
 struct pool_turn {
 	/* since when room is left to a client that has waited longer (0: it is not);
@@ -102,11 +108,11 @@ struct pool_turn {
 	uint64_t yielded_us, told_us;
 	/* since when a server that rests at another worker is asked for; 0: none is */
 	uint64_t asked_us;
-	bool has_claim;              /* the next seat is already counted */
+	bool has_claim;              /* the next slot is already counted */
 	struct heap_node spare_node; /* in catalog->spare */
 };
 
-/* The catalog makes and frees pools.  queue.c changes who waits, seats.c the servers;
+/* The catalog makes and frees pools.  queue.c changes who waits, slots.c the servers;
  * who changes a part that is a struct is said there. */
 struct pool {
 	struct node node, db_node, user_node;
@@ -114,14 +120,14 @@ struct pool {
 	struct node counted_node;  /* in catalog->counted */
 	struct database *database; /* database and user are the key in the map */
 	struct user *user;         /* the pool user, as whom servers log in */
-	/* in [SEAT_NONE]: retired but not yet gone; those count nowhere */
-	struct list seats[SEAT_STATE_COUNT];
-	struct list clients; /* struct ask: logged in, resting or linked */
-	struct list waiting; /* struct ask: waiting, first come first served */
-	/* the waiting asks by what they need, in the same order; those for any seat
-	 * (ASK_QUERY, ASK_AUTH) are in part.seekers */
-	struct list newcomers; /* for the welcome: ASK_WELCOME */
-	struct list replicas;  /* for their own connection: ASK_REPLICATION */
+	/* in [SLOT_NONE]: retired but not yet gone; those count nowhere */
+	struct list slots[SLOT_STATE_COUNT];
+	struct list clients; /* struct pool_request: logged in, resting or linked */
+	struct list waiting; /* struct pool_request: waiting, first come first served */
+	/* the waiting requests by what they need, in the same order; those for any slot
+	 * (REQUEST_QUERY, REQUEST_AUTH) are in part.seekers */
+	struct list newcomers; /* for the login parameters: REQUEST_PARAMS */
+	struct list replicas;  /* for their own connection: REQUEST_REPLICATION */
 	struct list cancels_waiting,
 	    cancels_active;       /* cancel requests, by nodes of the owner */
 	struct runner *runner;    /* owned by the broker; NULL: not made yet */
@@ -140,7 +146,7 @@ struct pool {
 	uint64_t idle_since_us;
 	bool has_wasted;    /* a server was lost before any client had it */
 	bool sends_away;    /* all that wait now are to be told that it shuts down */
-	bool has_dirty;     /* there may be dirty seats for pool_next to retire */
+	bool has_dirty;     /* there may be dirty slots for pool_next to retire */
 	bool has_sessions;  /* pool_mode was session when pool_review_mode looked */
 	bool wants_probe;   /* a client failed fast: try again although nobody waits */
 	bool has_logged_in; /* some login to a server has succeeded, or one has moved in
@@ -154,42 +160,42 @@ struct pool {
 
 enum verdict_kind {
 	VERDICT_NONE,  /* nothing to do until wake_us (UINT64_MAX: until an event) */
-	VERDICT_GRANT, /* ask and seat are linked now */
-	VERDICT_WAIT,  /* ask is queued */
-	/* ask (ASK_WELCOME) has left the queue and may finish its login */
+	VERDICT_GRANT, /* request and slot are linked now */
+	VERDICT_WAIT,  /* request is queued */
+	/* request (REQUEST_PARAMS) has left the queue and may finish its login */
 	VERDICT_ADMIT,
-	/* ask has left the queue: send its client text and sqlstate and close it,
+	/* request has left the queue: send its client text and sqlstate and close it,
 	 * unless is_full, when it may ask again */
 	VERDICT_REFUSE,
 	VERDICT_DIAL, /* open a server connection, then call pool_dialing */
-	/* run server_check_query on seat (now TESTED), then call pool_tested */
+	/* run server_check_query on slot (now TESTED), then call pool_tested */
 	VERDICT_CHECK,
-	/* run server_reset_query on seat (now TESTED), then call pool_tested */
+	/* run server_reset_query on slot (now TESTED), then call pool_tested */
 	VERDICT_RESET,
-	/* Close seat; text is the reason.  It is already out of every list and count,
-	 * but seat->pool stays until pool_gone.  ask is the client linked to it
+	/* Close slot; text is the reason.  It is already out of every list and count,
+	 * but slot->pool stays until pool_gone.  request is the client linked to it
 	 * (replication only). */
 	VERDICT_RETIRE,
-	VERDICT_REST, /* seat is idle or used; call pool_review at wake_us */
-	/* seat waits until its cancel requests are finished (being_canceled) */
+	VERDICT_REST, /* slot is idle or used; call pool_review at wake_us */
+	/* slot waits until its cancel requests are finished (being_canceled) */
 	VERDICT_PARK,
-	/* Hand seat over to `site`.  It is out of every list, but still counted. */
+	/* Hand slot over to `site`.  It is out of every list, but still counted. */
 	VERDICT_HAND,
 };
 
 struct verdict {
 	enum verdict_kind kind;
-	struct ask *ask;
-	struct seat *seat;
+	struct pool_request *request;
+	struct slot *slot;
 	const char *text; /* borrowed: a literal, or owned by the pool */
 	const char *sqlstate;
 	uint64_t wake_us;
 	unsigned site;   /* for HAND */
 	bool is_full;    /* for REFUSE: max_waiting_clients is reached */
 	bool is_reserve; /* for DIAL: taken from the reserve (to be logged) */
-	/* For DIAL: it is for the replication client `ask`.  Set seat->is_replication
-	 * and seat->ask before pool_dialing, which takes the client out of the queue
-	 * and links the two. */
+	/* For DIAL: it is for the replication client `request`.  Set
+	 * slot->is_replication and slot->request before pool_dialing, which takes the
+	 * client out of the queue and links the two. */
 	bool is_replication;
 };
 
@@ -203,14 +209,15 @@ struct verdict {
 
 /* ---- clients ---- */
 /* A client joins the pool at the end of its authentication. */
-void pool_join(struct pool *pool, struct ask *ask);
-/* The client leaves, in any state except linked (give its seat back first). */
-void pool_part(struct ask *ask);
-/* Asks for what kind needs.  Returns GRANT, WAIT or REFUSE.  ask must have joined and
- * be resting.  Fast: it does not allocate. */
-struct verdict pool_ask(struct ask *ask, enum ask_kind kind, uint64_t now_us);
+void pool_join(struct pool *pool, struct pool_request *request);
+/* The client leaves, in any state except linked (give its slot back first). */
+void pool_part(struct pool_request *request);
+/* Asks for what kind needs.  Returns GRANT, WAIT or REFUSE.  request must have joined
+ * and be resting.  Fast: it does not allocate. */
+struct verdict pool_ask(
+    struct pool_request *request, enum request_kind kind, uint64_t now_us);
 /* Leaves the queue without being served (timeout, client gone, or cancelled). */
-void pool_withdraw(struct ask *ask);
+void pool_withdraw(struct pool_request *request);
 
 /* ---- what to do next for the queue: call until VERDICT_NONE ---- */
 /* Decides the next thing to do: GRANT, ADMIT, REFUSE, CHECK, DIAL, RETIRE or NONE.
@@ -219,16 +226,16 @@ void pool_withdraw(struct ask *ask);
 struct verdict pool_next(struct pool *pool, uint64_t now_us);
 
 /* ---- servers ---- */
-/* A connection is being opened after VERDICT_DIAL; seat->pool_host->host says to which
+/* A connection is being opened after VERDICT_DIAL; slot->pool_host->host says to which
  * host. */
-void pool_dialing(struct pool *pool, struct seat *seat, uint64_t now_us);
+void pool_dialing(struct pool *pool, struct slot *slot, uint64_t now_us);
 /* The login is complete: REST, RETIRE and others, as from pool_give without reset. */
-struct verdict pool_logged_in(struct seat *seat, uint64_t now_us);
+struct verdict pool_logged_in(struct slot *slot, uint64_t now_us);
 /* The broker has kept the parameters of a server login.  To be called before
- * pool_logged_in, but not for a seat that is_dirty. */
-void pool_welcomed(struct pool *pool);
+ * pool_logged_in, but not for a slot that is_dirty. */
+void pool_got_login_params(struct pool *pool);
 /* Clients can be greeted, because a server has logged in at some worker. */
-bool pool_has_welcome(const struct pool *pool);
+bool pool_has_login_params(const struct pool *pool);
 /* How many clients wait in this pool, at all workers. */
 size_t pool_queued_everywhere(const struct pool *pool);
 
@@ -240,65 +247,66 @@ enum dial_failure {
 	DIAL_NOT_YET,
 	DIAL_UNFIT, /* the host may not be used: see hosts_role.h */
 };
-/* The attempt to connect has failed; text and sqlstate are copied.  The seat is
+/* The attempt to connect has failed; text and sqlstate are copied.  The slot is
  * retired, and pool_gone follows when its connection is closed.  Clients to be refused
- * come out of pool_next.  The client of a replication seat is resting afterwards; the
+ * come out of pool_next.  The client of a replication slot is resting afterwards; the
  * caller refuses it. */
-void pool_dial_failed(struct seat *seat, enum dial_failure kind, const char *text,
+void pool_dial_failed(struct slot *slot, enum dial_failure kind, const char *text,
     const char *sqlstate, uint64_t now_us);
 
-/* The client no longer needs the seat (its transaction ended, or it is gone and the
+/* The client no longer needs the slot (its transaction ended, or it is gone and the
  * server is ready).  Unlinks them.  Returns RETIRE (lifetime, dirty, pause), PARK,
- * RESET, GRANT (linked at once to the ask that has waited longest), HAND or REST. */
-struct verdict pool_give(struct seat *seat, uint64_t now_us);
+ * RESET, GRANT (linked at once to the request that has waited longest), HAND or REST.
+ */
+struct verdict pool_give(struct slot *slot, uint64_t now_us);
 /* The reset or check query has succeeded: GRANT, REST or RETIRE. */
-struct verdict pool_tested(struct seat *seat, uint64_t now_us);
-/* A cancel request for the seat has finished.  If it was the last one and the seat is
+struct verdict pool_tested(struct slot *slot, uint64_t now_us);
+/* A cancel request for the slot has finished.  If it was the last one and the slot is
  * parked: the same verdicts as pool_give; otherwise NONE. */
-struct verdict pool_cancel_done(struct seat *seat, uint64_t now_us);
-/* The time given with REST has come: RETIRE, or REST with the next time (the seat may
- * have become used).  To be called for all resting seats after catalog_adopt too,
- * because settings may have changed the times.  NONE for a seat in another state. */
-struct verdict pool_review(struct seat *seat, uint64_t now_us);
-/* The client left the seat in a state that nobody else can use: unlinks and retires it;
+struct verdict pool_cancel_done(struct slot *slot, uint64_t now_us);
+/* The time given with REST has come: RETIRE, or REST with the next time (the slot may
+ * have become used).  To be called for all resting slots after catalog_adopt too,
+ * because settings may have changed the times.  NONE for a slot in another state. */
+struct verdict pool_review(struct slot *slot, uint64_t now_us);
+/* The client left the slot in a state that nobody else can use: unlinks and retires it;
  * pool_gone follows when the connection is closed. */
-void pool_abandon(struct seat *seat, uint64_t now_us);
+void pool_abandon(struct slot *slot, uint64_t now_us);
 /* Like pool_abandon, for a connection that was lost before its client had sent anything
  * on it, so that the client may ask again. */
-void pool_lose_unused(struct seat *seat, uint64_t now_us);
-/* The client has disappeared, and the owner cleans up what it left: unlinks the seat,
+void pool_lose_unused(struct slot *slot, uint64_t now_us);
+/* The client has disappeared, and the owner cleans up what it left: unlinks the slot,
  * which stays active.  pool_give, pool_abandon or pool_gone follows. */
-void pool_orphan(struct seat *seat, uint64_t now_us);
+void pool_orphan(struct slot *slot, uint64_t now_us);
 /* The attempt ends without having failed, and another one may follow at once. */
-void pool_dial_again(struct seat *seat, uint64_t now_us);
-/* The connection is closed: the seat leaves the pool from any state and is unlinked
- * from its ask (which is then resting).  Does nothing for a seat that has left. */
-void pool_gone(struct seat *seat, uint64_t now_us);
+void pool_dial_again(struct slot *slot, uint64_t now_us);
+/* The connection is closed: the slot leaves the pool from any state and is unlinked
+ * from its request (which is then resting).  Does nothing for a slot that has left. */
+void pool_gone(struct slot *slot, uint64_t now_us);
 
 /* Adds a connection that another process has logged in, at this host (NULL: the Unix
  * socket) and port: idle or used, or active and linked to ask.  *was has its times (in
  * terms of this process's clock) and flags.  If the database no longer has that host,
  * the connection is closed when no client has it. */
-void pool_move_in(struct pool *pool, struct seat *seat, struct ask *ask,
-    const struct seat *was, const char *host, int port, uint64_t now_us);
+void pool_move_in(struct pool *pool, struct slot *slot, struct pool_request *request,
+    const struct slot *was, const char *host, int port, uint64_t now_us);
 
-/* The seat of a VERDICT_HAND is on its way: from now on it counts for the other site.
+/* The slot of a VERDICT_HAND is on its way: from now on it counts for the other site.
  * pool_gone follows. */
-void pool_carried(struct seat *seat);
+void pool_carried(struct slot *slot);
 
 /* ---- cancel requests (protocol.md 13) ---- */
 /* Whether one more connection may be opened to carry a cancel request. */
 bool pool_may_dial_cancel(const struct pool *pool);
-/* Adds a connection that carries a cancel request; it counts as SEAT_ACTIVE_CANCEL.  A
- * seat of this pool that is still connecting may be changed into one. */
-void pool_dialing_cancel(struct pool *pool, struct seat *seat, uint64_t now_us);
+/* Adds a connection that carries a cancel request; it counts as SLOT_ACTIVE_CANCEL.  A
+ * slot of this pool that is still connecting may be changed into one. */
+void pool_dialing_cancel(struct pool *pool, struct slot *slot, uint64_t now_us);
 
 /* ---- state ---- */
 /* Marks all connections of the pool to be closed at their next release, idle ones
- * through pool_next; the welcome is forgotten. */
+ * through pool_next; the login parameters are forgotten. */
 void pool_mark_dirty(struct pool *pool);
-/* Marks only this connection; the welcome stays valid. */
-void pool_mark_seat_dirty(struct seat *seat);
+/* Marks only this connection; the login parameters stay valid. */
+void pool_mark_slot_dirty(struct slot *slot);
 /* Called for a new pool, and when pool_mode may have changed.  After a change no client
  * meets the session state of another one: servers in use are reset when they leave
  * session mode, and servers at rest are replaced when session mode begins. */

@@ -8,7 +8,7 @@
 
 /* PAUSE, but not SUSPEND: resting servers must be closed. */
 bool pool_is_closing_for_pause(const struct pool *pool);
-/* There are no clients, no seats and no cancel requests. */
+/* There are no clients, no slots and no cancel requests. */
 bool pool_is_empty(const struct pool *pool);
 /* pool_connected_count and pool_server_count, with the servers of other workers and
  * those on their way. */
@@ -28,7 +28,7 @@ uint64_t pool_login_retry(const struct pool *pool);
 /* The least time between two closes for server_lifetime. */
 uint64_t pool_lifetime_spacing(const struct pool *pool);
 
-/* Returns the resting seat that would be missed least, or NULL. */
-struct seat *pool_longest_resting(const struct pool *pool);
+/* Returns the resting slot that would be missed least, or NULL. */
+struct slot *pool_longest_resting(const struct pool *pool);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * session_state=keep: what a transaction has left in the session of its server keeps
  * the server with the client, "pinned".  Texts tell only what a transaction may have
- * left (leaks.h); so the server is asked in one query before it is given up, and its
- * answer alone counts.  It is asked again after a transaction that may have ended some
- * of it.  The client's ReadyForQuery waits for the answer.
+ * left (session_state.h); so the server is asked in one query before it is given up,
+ * and its answer alone counts.  It is asked again after a transaction that may have
+ * ended some of it.  The client's ReadyForQuery waits for the answer.
  */
 #ifndef RELAY_PIN_QUESTION_H
 #define RELAY_PIN_QUESTION_H

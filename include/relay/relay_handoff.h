@@ -1,6 +1,6 @@
 /*
  * Describes clients of the relay, and the servers that they are linked to, for a move
- * to another process (moving/moving.h), and restores them there; and what clients at
+ * to another process (handoff/handoff.h), and restores them there; and what clients at
  * rest have of their thread, when they go to another site of this process.
  */
 #ifndef RELAY_RELAY_HANDOFF_H
@@ -11,8 +11,8 @@
 
 /* See struct service_moves in session/site.h. */
 bool relay_handoff_is_possible(const struct client *client);
-void relay_handoff_describe(const struct client *client, struct parcel_client *out,
-    struct parcel_server *server);
+void relay_handoff_describe(const struct client *client, struct record_client *out,
+    struct record_server *server);
 void relay_handoff_let_go(struct client *client);
 void *relay_handoff_pack(struct client *client);
 void relay_handoff_unpack(struct client *client, void *packed);
@@ -21,6 +21,6 @@ void relay_handoff_unpack(struct client *client, void *packed);
  * none); both have their conn_ops already.  -1: no memory, or the description is not
  * valid. */
 int relay_handoff_take(struct client *client, struct server *server,
-    const struct parcel_client *from, const struct parcel_server *from_server);
+    const struct record_client *from, const struct record_server *from_server);
 
 #endif

@@ -13,7 +13,7 @@
 #include "session/server.h"
 #include "wire/traceparent.h"
 
-struct parcel_client;
+struct record_client;
 struct prepared_text;
 
 /* The beginning of a transaction or a query, and the trace that it belongs to. */
@@ -52,7 +52,7 @@ void slow_log_end(struct client *client, const struct server *server, const char
 void slow_log_forget(struct client *client);
 /* For a move to another process.  The texts that they give are valid as long as the
  * client is not used. */
-void slow_log_describe(const struct client *client, struct parcel_client *out);
-void slow_log_restore(struct client *client, const struct parcel_client *from);
+void slow_log_describe(const struct client *client, struct record_client *out);
+void slow_log_restore(struct client *client, const struct record_client *from);
 
 #endif

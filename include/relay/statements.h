@@ -60,7 +60,7 @@ bool statements_is_for_client(const struct server *server, const struct message 
 /* An ErrorResponse that would be forwarded and has completed `done`: if it says that
  * the server has lost a statement, or cannot run it any more, the statement is parsed
  * again before its next use.  True: the client's messages since its last Sync can be
- * sent again (segment_detach) after the next ReadyForQuery, and the client gets neither
+ * sent again (replay_detach) after the next ReadyForQuery, and the client gets neither
  * the error nor that ReadyForQuery. */
 bool statements_may_try_again(struct client *client, struct server *server,
     const struct message *m, const struct pipeline_entry *done);

@@ -58,7 +58,7 @@ void unnamed_skipped(struct client *client, uint32_t tag);
  * client's, or is that message skipped? */
 static inline bool unnamed_is_on_server(const struct server *server)
 {
-	return server->link.owns_unnamed || server->link.sent_unnamed;
+	return server->link.unnamed.is_owned || server->link.unnamed.is_sent;
 }
 /* Makes sure that the server has the statement before a Bind or Describe of it, which
  * the caller sends as it is.  1: the client must wait until no ReadyForQuery is owed.
@@ -83,9 +83,9 @@ int unnamed_bring_untracked(struct server *server);
 int unnamed_parsed_at_rest(struct client *client, const uint8_t *parse, size_t size);
 /* For a takeover: is it certain at the moment which statement the client has? */
 bool unnamed_is_certain(const struct client *client);
-void unnamed_describe(const struct client *client, struct parcel_client *out);
+void unnamed_describe(const struct client *client, struct record_client *out);
 /* -1: no memory, or the description is not valid. */
-int unnamed_restore(struct client *client, const struct parcel_client *from);
+int unnamed_restore(struct client *client, const struct record_client *from);
 /* For service_moves.pack and unpack. */
 void *unnamed_pack(struct client *client);
 void unnamed_unpack(struct client *client, void *packed);

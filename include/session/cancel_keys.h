@@ -25,13 +25,13 @@ struct cancel_key {
 		uint8_t *long_bytes; /* owned; if len is CANCEL_KEY_LONG */
 	};
 	uint8_t len; /* 0: the client has no key */
-	/* Places in the crew (session/crew.h).  at: who knows where the client is.  to:
-	 * where it is; if this is another place, it is on its way there, and a message
-	 * that `at` sends there arrives after it. */
+	/* Places in the workers (session/workers.h).  at: who knows where the client
+	 * is.  to: where it is; if this is another place, it is on its way there, and a
+	 * message that `at` sends there arrives after it. */
 	uint8_t at, to;
 };
 
-/* One for all workers (crew.h), or that of the only site. */
+/* One for all workers (workers.h), or that of the only site. */
 struct cancel_keys;
 
 struct cancel_keys *cancel_keys_new(void);

@@ -48,8 +48,8 @@ enum client_block { BLOCK_NONE, BLOCK_BEGUN, BLOCK_FAILED };
 
 struct client {
 	struct conn conn;       /* first member */
-	struct request request; /* its place in the pool; request.ask.pool is NULL until
-				   it has one */
+	struct request request; /* its place in the pool; request.in_pool.pool is NULL
+				   until it has one */
 	struct node site_node;  /* in one of the site's lists: see client_settle */
 	struct database *database; /* borrowed, held by database_hold; or NULL */
 	struct user *user;         /* the login user; or NULL */

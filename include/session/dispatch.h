@@ -8,18 +8,18 @@
 
 #include "net/sock.h"
 
-struct crew_member;
+struct worker;
 struct site;
 
-/* To be called on each site's thread when it has joined the crew, and before it leaves
- * it.  Nothing happens to a site without a crew. */
+/* To be called on each site's thread when it has joined the workers, and before it
+ * leaves it.  Nothing happens to a site without a workers. */
 void dispatch_init(struct site *site);
 void dispatch_done(struct site *site);
 
-/* Sends a new connection to this worker (crew_pick), which owns the descriptor from now
- * on; or to another one, if this one does not take it.  crew_ops.admit gets it there.
- * Only the control thread may call it. */
+/* Sends a new connection to this worker (workers_pick), which owns the descriptor from
+ * now on; or to another one, if this one does not take it.  workers_ops.admit gets it
+ * there. Only the control thread may call it. */
 void dispatch_send(
-    struct crew_member *to, int fd, const struct sock_addr *remote, bool is_unix);
+    struct worker *to, int fd, const struct sock_addr *remote, bool is_unix);
 
 #endif

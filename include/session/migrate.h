@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-struct crew_member;
+struct worker;
 struct site;
 
 /* Begins to count which clients of the site get servers, to choose among them. */
@@ -21,7 +21,7 @@ size_t migrate_choose_idle(struct site *site, size_t most);
 
 /* Sends some of those that were chosen and rest now; *gone is how many.  Returns how
  * many of the chosen ones are still here; to be called again a moment later. */
-size_t migrate_step(struct site *site, struct crew_member *to, size_t *gone);
+size_t migrate_step(struct site *site, struct worker *to, size_t *gone);
 /* Forgets those that were chosen and have not gone.  Also ends a counting. */
 void migrate_end(struct site *site);
 

@@ -1,6 +1,6 @@
 /*
  * A request for a server.  Its owner keeps it as long as it may need a server.  The
- * pool decides about the ask in it; the broker carries the decision out and calls the
+ * pool decides about `in_pool`; the broker carries the decision out and calls the
  * request's operations.
  */
 #ifndef SESSION_REQUEST_H
@@ -13,12 +13,12 @@ struct request;
 
 /* All are called from the loop, never from inside broker_ask. */
 struct request_ops {
-	/* The request has got a server: request->ask.seat is linked. */
+	/* The request has got a server: request->in_pool.slot is linked. */
 	void (*granted)(struct request *request);
-	/* ASK_WELCOME: the pool's welcome is known. */
+	/* REQUEST_PARAMS: the pool's login parameters are known. */
 	void (*admitted)(struct request *request);
-	/* ASK_REPLICATION: the attempt to open its connection has ended, but another
-	 * attempt may succeed: the client may ask again. */
+	/* REQUEST_REPLICATION: the attempt to open its connection has ended, but
+	 * another attempt may succeed: the client may ask again. */
 	void (*retried)(struct request *request);
 	void (*refused)(
 	    struct request *request, const char *sqlstate, const char *text);
@@ -29,13 +29,13 @@ struct request_ops {
 };
 
 struct request {
-	struct ask ask;
+	struct pool_request in_pool;
 	const struct request_ops *ops;
 };
 
-static inline struct request *ask_request(const struct ask *ask)
+static inline struct request *request_of(const struct pool_request *in_pool)
 {
-	return container_of(ask, struct request, ask);
+	return container_of(in_pool, struct request, in_pool);
 }
 
 #endif

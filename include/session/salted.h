@@ -21,22 +21,22 @@ void salted_forget_all(struct site *site);
 
 typedef void salted_fn(struct key_job *key_job);
 
-/* In which lane of the helper thread a derivation waits (auth/workers.h): each user who
+/* In which lane of the helper thread a derivation waits (auth/helpers.h): each user who
  * logs in has one, whether there is such a user or not, and so has each database whose
  * servers are logged in to.  Strangers cannot tell which names share a lane. */
 uint32_t salted_lane_of_user(const struct site *site, const char *name);
 uint32_t salted_lane_of_database(const struct site *site, const char *name);
 
 /* Derives a salted password: done is called later, unless the job is cancelled
- * (workers_cancel).  NULL and err: the queue is full or there is no memory; the text is
+ * (helpers_cancel).  NULL and err: the queue is full or there is no memory; the text is
  * suitable for the peer. */
-struct workers_job *salted_submit(struct site *site, const struct scram_due *due,
+struct helpers_job *salted_submit(struct site *site, const struct scram_due *due,
     uint32_t lane, salted_fn *done, void *owner, struct err *err);
 /* Looks into the cache first.  1: it was there; salted is filled.  0: *job was
  * submitted as by salted_submit.  -1 and err: that failed. */
 int salted_derive(struct site *site, const struct scram_due *due, uint32_t lane,
     salted_fn *done, void *owner, uint8_t salted[SCRAM_KEY_LEN],
-    struct workers_job **job, struct err *err);
+    struct helpers_job **job, struct err *err);
 /* Keeps a salted password with which a login has succeeded, so that the next login with
  * the same password, salt and rounds needs no derivation. */
 void salted_keep(struct site *site, const struct scram_due *due,

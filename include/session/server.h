@@ -1,5 +1,5 @@
 /*
- * One server connection as an object: its seat in the pool, the answers that it owes
+ * One server connection as an object: its slot in the pool, the answers that it owes
  * and the parameters that it has reported.  The functions here handle it while it is
  * idle, while a reset or check query runs, and at its end.  broker/dial.c connects and
  * logs in; the relay handles it while a client is linked to it.
@@ -109,9 +109,9 @@ struct link_pin {
  */
 struct link {
 	/* members that every message uses come first, close together in memory */
-	struct sql_query *sql;   /* owned: see sql_statements.h; NULL: none runs */
-	struct segment *segment; /* owned: messages kept for a repetition, see
-				    segment.h; NULL: none */
+	struct sql_query *sql; /* owned: see sql_statements.h; NULL: none runs */
+	struct replay *replay; /* owned: messages kept for a repetition, see
+				    replay.h; NULL: none */
 	struct prepared_journal *journal; /* owned: changes to prepared statements that
 					     are not yet answered; NULL: none */
 	/* one reference: the text of a long Parse that is still arriving; NULL: none */
@@ -124,7 +124,7 @@ struct link {
 		struct leak_watch watch;
 		uint16_t called; /* kinds of state that FunctionCalls leave which are
 				    not answered yet */
-	} leaks;                 /* see leaks.h */
+	} leaks;                 /* see session_state.h */
 	uint8_t hold;            /* enum link_hold */
 	uint8_t held_type; /* LINK_UNTIL_COPY_END: the type of the message that waits */
 	/* a BEGIN was sent for the client and is not answered: the type of the client's
@@ -140,16 +140,18 @@ struct link {
 				      client's message */
 	struct link_params params;
 	struct link_pin pin;
-	bool owns_unnamed : 1; /* the server's unnamed statement is not another
-				  client's: an answer to this one has shown it */
-	bool sent_unnamed : 1; /* a Parse or Close of it was sent after the client's
-				  last Sync, so that what follows is skipped if that
-				  is skipped or fails */
+	struct {                   /* the server's unnamed statement */
+		bool is_owned : 1; /* it is not another client's: an answer to this one
+				      has shown it */
+		bool is_sent : 1;  /* a Parse or Close of it was sent after the client's
+				      last Sync, so that what follows is skipped if that
+				      is skipped or fails */
+	} unnamed;
 	bool has_forgetting_portal : 1; /* an Execute of an open portal may discard all
 					   statements */
-	bool is_segment_spoilt : 1;     /* no segment can begin before the next Sync */
-	bool is_trying_again : 1; /* the segment is being repeated, because the pooler
-				     caused its error */
+	bool is_replay_spoilt : 1;      /* no replay can begin before the next Sync */
+	bool is_trying_again : 1;       /* the replay is being sent, because the pooler
+					   caused its error */
 	struct {
 		bool sent : 1;       /* see schema.h: a text in flight explains tags */
 		bool sent_cut : 1;   /* a text in flight was not examined to its end */
@@ -176,7 +178,7 @@ struct cancel_aim {
 
 struct server {
 	struct conn conn; /* first member */
-	struct seat seat;
+	struct slot slot;
 	struct pipeline pipeline; /* the ledger: answers that it owes */
 	uint64_t last_us;         /* when its last message arrived */
 	uint8_t status;      /* of its last ReadyForQuery: I, T or E; 0: none yet */
@@ -188,8 +190,8 @@ struct server {
 	bool is_cut : 1; /* it got a part of a message, and the rest will not come */
 	/* its transaction may have changed the schema; see server_settle_schema */
 	bool changes_schema : 1;
-	uint16_t leaks_left; /* kinds of session state (leaks.h) left behind since it
-				was last clean */
+	uint16_t leaks_left; /* kinds of session state (session_state.h) left behind
+				since it was last clean */
 	uint32_t last_tag;   /* the last tag used in the ledger and the journal */
 	/* id of the client that was linked last, if its statements are not tracked and
 	 * it owned the unnamed statement when that link ended; otherwise 0 */
@@ -240,9 +242,9 @@ static inline struct server *conn_server(const struct conn *conn)
 {
 	return container_of(conn, struct server, conn);
 }
-static inline struct server *seat_server(const struct seat *seat)
+static inline struct server *slot_server(const struct slot *slot)
 {
-	return container_of(seat, struct server, seat);
+	return container_of(slot, struct server, slot);
 }
 
 extern const struct conn_kind server_kind;

@@ -1,7 +1,7 @@
 /*
  * A site is everything that one thread of the pooler works with.  A process has one
- * site, or one for each worker and one for the control thread (crew.h).  There are no
- * other writable globals.
+ * site, or one for each worker and one for the control thread (workers.h).  There are
+ * no other writable globals.
  */
 #ifndef SESSION_SITE_H
 #define SESSION_SITE_H
@@ -24,12 +24,12 @@
 
 struct cancel_keys;
 struct client;
-struct crew_member;
+struct worker;
 struct digest;
 struct host_monitor;
 struct client_snapshot;
 struct key_cache;
-struct workers;
+struct helpers;
 struct peers;
 struct secret;
 struct server;
@@ -37,10 +37,10 @@ struct site;
 struct tls_setup;
 struct metrics;
 
-struct parcel_client;
-struct parcel_server;
+struct record_client;
+struct record_server;
 
-/* How clients of a service are moved to another process: see moving/moving.h.  If a
+/* How clients of a service are moved to another process: see handoff/handoff.h.  If a
  * client is linked to a server, its functions include the server. */
 struct service_moves {
 	/* Can the client be moved in its present state? */
@@ -50,8 +50,8 @@ struct service_moves {
 	 * soon. */
 	bool (*loosen)(struct client *client);
 	/* Describes what the service knows of it, in addition to client and server. */
-	void (*describe)(const struct client *client, struct parcel_client *out,
-	    struct parcel_server *server);
+	void (*describe)(const struct client *client, struct record_client *out,
+	    struct record_server *server);
 	/* Another process has taken it over: releases the client and its server here.
 	 */
 	void (*let_go)(struct client *client);
@@ -62,8 +62,8 @@ struct service_moves {
 	void (*unpack)(struct client *client, void *packed);
 	/* Takes over a client that has come from another process, and is linked to its
 	 * server if it has one.  -1: no memory. */
-	int (*take)(struct client *client, const struct parcel_client *from,
-	    const struct parcel_server *server);
+	int (*take)(struct client *client, const struct record_client *from,
+	    const struct record_server *server);
 };
 
 /* A service handles the clients of a database after their login: the relay or the
@@ -146,14 +146,14 @@ enum { SITE_SPARES = 8 };
 
 struct site {
 	/* its place among several workers; NULL: it is the only site */
-	struct crew_member *crew;
+	struct worker *worker;
 	struct log *log;
 	struct mem mem;
 	struct loop *loop;
 	struct net net;
 	struct dns *dns;
 	struct catalog *catalog;
-	struct workers *workers; /* helper threads */
+	struct helpers *helpers; /* helper threads */
 	struct watch *external_watch;
 	struct key_cache *key_cache; /* see salted.h */
 	struct map *verifier_waits;  /* see login/verifiers.h */
@@ -168,13 +168,13 @@ struct site {
 	struct tls_setup *tls;                  /* the contexts in force; never NULL */
 	struct peers *peers;                    /* see cancel/peers.h */
 	/* session state that clients left behind (SHOW LEAKS) */
-	struct leak_table *leaks;
-	struct slab *text_counts_slab;   /* see relay/common_texts.h */
-	struct text_counts *text_counts; /* of it; NULL: nothing was counted yet */
-	struct slab *unnamed_slab;       /* see relay/unnamed.h */
-	struct slab *segment_slab;       /* see relay/segment.h */
-	struct slab *name_map_slab;      /* see relay/name_map.h */
-	struct openings *openings;       /* see relay/opening.h */
+	struct leak_table *leak_table;
+	struct slab *text_counts_slab;       /* see relay/common_texts.h */
+	struct text_counts *text_counts;     /* of it; NULL: nothing was counted yet */
+	struct slab *unnamed_slab;           /* see relay/unnamed.h */
+	struct slab *replay_slab;            /* see relay/replay.h */
+	struct slab *name_map_slab;          /* see relay/name_map.h */
+	struct login_answers *login_answers; /* see relay/login_answer.h */
 	const struct process_verbs *verbs;
 	const struct server_events *server_events;
 
@@ -193,7 +193,7 @@ struct site {
 	 * clients that could go to another site */
 	struct list_walk client_walk, idle_walk;
 	struct list snapshots;           /* struct client_snapshot by .node */
-	struct cancel_keys *cancel_keys; /* the crew's, or owned without a crew */
+	struct cancel_keys *cancel_keys; /* the workers', or owned without a workers */
 	struct map *lookups;     /* running auth_queries: see login/authquery.h */
 	struct list switchovers; /* see switchover.h */
 	struct list listeners;   /* struct listener by .node */
@@ -219,7 +219,7 @@ struct site {
 	int64_t loaded_s;
 	bool has_refused_reload;
 	enum shutdown_mode shutdown;
-	bool is_still; /* SUSPEND is complete: see moving/handover.h */
+	bool is_still; /* SUSPEND is complete: see handoff/movable.h */
 	/* closed at the descriptor limit, so that a console can connect; see
 	 * reserved_fds.h
 	 */

@@ -13,7 +13,7 @@
 
 enum leak_kind {
 #define LEAK(name, ...) LEAK_##name,
-#include "wire/leaks.def"
+#include "wire/leak_kinds.def"
 #undef LEAK
 	LEAK_KIND_COUNT
 };

@@ -1,5 +1,5 @@
 /*
- * The protocol of the console: the greeting, messages, command lines, the end of a
+ * The protocol of the console: the shared_params, messages, command lines, the end of a
  * connection.  verbs.c runs the commands.
  */
 #include "admin/console.h"
@@ -36,7 +36,7 @@ static void run_query(struct client *client, const char *query)
 	struct order order = {client, query, &command, &client->console->ticket,
 	    &client->console->slices};
 
-	struct pool *pool = client->request.ask.pool;
+	struct pool *pool = client->request.in_pool.pool;
 	if (!client->console->has_commanded) {
 		client->console->has_commanded = true;
 		pool->stats.query_count++;
@@ -119,7 +119,7 @@ static enum step console_message(struct conn *conn, const struct message *m)
 	/* nothing more is read from a client that does not read its answers */
 	if (client->console->slices || stream_is_above_high(&conn->stream))
 		return STEP_PARK;
-	client->request.ask.last_us = conn_now(conn);
+	client->request.in_pool.last_us = conn_now(conn);
 	switch (m->type) {
 	case 'Q':
 		return message_is_whole(m) ? take_query(client, m)
@@ -168,7 +168,7 @@ static void console_closed(struct conn *conn, const char *reason)
 	/* the last console closes: ends a SUSPEND, because nobody is left to give
 	 * RESUME */
 	struct site *site = client->conn.site;
-	const struct pool *pool = client->request.ask.pool;
+	const struct pool *pool = client->request.in_pool.pool;
 	if (site->catalog->suspended && site->shutdown == SHUTDOWN_NONE &&
 	    pool->clients.count <= 1) {
 		log_put(site->log, LEVEL_LOG | KIND_CONSOLE, NULL,
@@ -196,14 +196,15 @@ static const struct conn_ops console_ops = {
 
 static void console_adopt(struct client *client)
 {
-	const char *greeting = site_settings(client->conn.site)->login_notify_message;
+	const char *shared_params =
+	    site_settings(client->conn.site)->login_notify_message;
 	const struct cancel_key *key = &client->cancel_key;
 	struct buf out;
 	char version[64];
 
 	client->console = mem_zero(sizeof(*client->console));
 	conn_hand_on(&client->conn, &console_ops);
-	client->request.ask.is_logged_in = true;
+	client->request.in_pool.is_logged_in = true;
 	buf_init(&out, 0);
 	const struct vars_schema *schema = client->conn.site->vars;
 	snprintf(version, sizeof(version), "%s/bouncer", client->conn.site->version);
@@ -221,8 +222,8 @@ static void console_adopt(struct client *client)
 			    &out, vars_schema_name(schema, i), value);
 	}
 	codec_put_backend_key(&out, cancel_key_bytes(key), key->len);
-	if (greeting && *greeting)
-		codec_put_notice(&out, greeting, NULL);
+	if (shared_params && *shared_params)
+		codec_put_notice(&out, shared_params, NULL);
 	codec_put_ready(&out, 'I');
 	conn_send(&client->conn, &out);
 	buf_done(&out);

@@ -14,7 +14,7 @@
 #include "auth/hba.h"
 #include "base/text.h"
 #include "login/method.h"
-#include "session/crew.h"
+#include "session/workers.h"
 #include "views/row.h"
 #include "views/show.h"
 #include "wire/codec.h"
@@ -87,7 +87,7 @@ static void explain_read_database(struct explanation *e)
 	if (!db && catalog_may_make(catalog, e->database_name)) {
 		e->arena = arena_new();
 		e->config = catalog_read_template(catalog, e->database_name, e->arena);
-		(void)crew_each(e->site, look_for_database, e);
+		(void)workers_each(e->site, look_for_database, e);
 	}
 	if (!e->config)
 		return;
@@ -455,7 +455,7 @@ static void explain_server(struct explanation *e)
 	explain_server_secret(e, server_user);
 
 	struct last_attempt last = {.database = e->database_name, .user = name};
-	(void)crew_each(e->site, look_for_attempt, &last);
+	(void)workers_each(e->site, look_for_attempt, &last);
 	if (last.at_us)
 		explain(e, "last attempt", "%s %" PRIu64 " s ago%s%s",
 		    last.failure[0] ? "failed" : "worked",

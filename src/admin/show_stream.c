@@ -5,7 +5,7 @@
 #include "admin/show_stream.h"
 
 #include "base/mem.h"
-#include "session/crew.h"
+#include "session/workers.h"
 #include "views/views.h"
 #include "wire/codec.h"
 
@@ -15,7 +15,7 @@ enum { ROWS_AT_ONCE = 50, INTERVAL_US = 300 };
 
 /* The clients of one site, which are used on its thread only. */
 struct part {
-	struct letter letter;
+	struct thread_message message;
 	struct called called;
 };
 
@@ -27,19 +27,19 @@ struct show_stream {
 	unsigned missed; /* workers that have not answered in time */
 	unsigned at;     /* the site whose rows are next */
 	/* by site, owned; NULL: it has written all, or has not answered */
-	struct part *parts[CREW_MOST + 1];
+	struct part *parts[WORKERS_MOST + 1];
 };
 
 bool show_stream_are_due(const struct view *view, const struct site *site)
 {
-	return view->walk == view_clients && crew_client_count(site) > ROWS_AT_ONCE;
+	return view->walk == view_clients && workers_client_count(site) > ROWS_AT_ONCE;
 }
 
 /* ---- on the thread of a site ---- */
 
 static struct part **place_of(struct show_stream *s, const struct site *site)
 {
-	return &s->parts[site->crew ? site->crew->index : 0];
+	return &s->parts[site->worker ? site->worker->index : 0];
 }
 
 static void part_free(struct part **part)
@@ -74,9 +74,9 @@ static void put_slice(struct site *site, void *ctx)
 		part_free(part);
 }
 
-static void part_dropped(struct letter *letter)
+static void part_dropped(struct thread_message *message)
 {
-	struct part *part = container_of(letter, struct part, letter);
+	struct part *part = container_of(message, struct part, message);
 
 	part_free(&part);
 }
@@ -84,32 +84,32 @@ static void part_dropped(struct letter *letter)
 /* ---- on the thread of the console ---- */
 
 /* The member is the site of the next rows; NULL: there is only one site. */
-static struct crew_member *member_at(const struct show_stream *s, unsigned at)
+static struct worker *member_at(const struct show_stream *s, unsigned at)
 {
-	const struct crew_member *own = s->console->conn.site->crew;
+	const struct worker *own = s->console->conn.site->worker;
 
-	return own ? &own->crew->members[at] : NULL;
+	return own ? &own->workers->members[at] : NULL;
 }
 
 /* Frees a part whose site will write no more rows.  At the end of the process its
  * worker may have ended before. */
 static void drop_part(const struct show_stream *s, struct part **part, unsigned at)
 {
-	struct crew_member *member = member_at(s, at);
+	struct worker *member = member_at(s, at);
 
-	if (!member || !member->mailbox || crew_is_control(member->site)) {
+	if (!member || !member->mailbox || workers_is_control(member->site)) {
 		part_free(part);
 		return;
 	}
-	(*part)->letter.open = part_dropped;
-	crew_post(member, &(*part)->letter);
+	(*part)->message.handle = part_dropped;
+	workers_post(member, &(*part)->message);
 	*part = NULL;
 }
 
 /* Goes to the next worker with rows left.  False: there is none. */
 static bool find_next(struct show_stream *s)
 {
-	unsigned count = crew_site_count(s->console->conn.site);
+	unsigned count = workers_site_count(s->console->conn.site);
 
 	while (s->at < count && !s->parts[s->at])
 		s->at++;
@@ -126,11 +126,11 @@ static void next_slice(struct deadline *due)
 		return;
 	buf_init(&out, 0);
 	if (find_next(s)) {
-		struct crew_member *member = member_at(s, s->at);
+		struct worker *member = member_at(s, s->at);
 		struct slice slice = {s, &out};
 		if (!member) {
 			put_slice(s->console->conn.site, &slice);
-		} else if (!crew_call(member, put_slice, &slice)) {
+		} else if (!workers_call(member, put_slice, &slice)) {
 			s->missed++;
 			drop_part(s, &s->parts[s->at], s->at);
 		}
@@ -166,7 +166,7 @@ void show_stream_start(
 	s->view = view;
 	*place = s;
 	/* no client changes sites between these calls, so that each is called once */
-	s->missed = crew_each(console->conn.site, call_clients, s);
+	s->missed = workers_each(console->conn.site, call_clients, s);
 	buf_init(&out, 0);
 	show_put_columns(view->columns, view->column_count, &out);
 	conn_send(&console->conn, &out);
@@ -189,7 +189,7 @@ void show_stream_drop(struct show_stream **place)
 
 	if (!s)
 		return;
-	count = crew_site_count(s->console->conn.site);
+	count = workers_site_count(s->console->conn.site);
 	deadline_clear(s->console->conn.site->loop, &s->due);
 	for (unsigned i = 0; i < count; i++)
 		if (s->parts[i])

@@ -14,7 +14,7 @@
 #include "admin/reply.h"
 #include "admin/wait.h"
 #include "base/text.h"
-#include "session/crew.h"
+#include "session/workers.h"
 #include "views/show.h"
 #include "views/views_fds.h"
 #include "wire/codec.h"
@@ -188,7 +188,7 @@ static void act_everywhere(struct site *site, const char *name, database_fn *act
 
 	order->act = act;
 	memcpy(order->name, name, len + 1);
-	crew_order(site, act_at, order, size);
+	workers_broadcast(site, act_at, order, size);
 	mem_free(order);
 }
 
@@ -464,7 +464,7 @@ static void verb_reconnect(const struct order *order)
 	if (db)
 		each_database(order, mark_one_dirty);
 	else
-		crew_all(order_site(order), mark_all_dirty);
+		workers_all(order_site(order), mark_all_dirty);
 	reply_done(order->client, "RECONNECT");
 }
 
@@ -515,8 +515,8 @@ static void verb_kill(const struct order *order)
 	} else {
 		/* KILL of all databases that are used; they stay paused */
 		struct site *site = order_site(order);
-		if (site->crew)
-			kill_shared(site, site->crew->crew->central);
+		if (site->worker)
+			kill_shared(site, site->worker->workers->central);
 		else
 			catalog_kill(
 			    site->catalog, NULL, error_text(ERROR_DATABASE_REMOVED));
@@ -653,11 +653,12 @@ static void verb_kill_client(const struct order *order)
 		return;
 	}
 	struct wanted wanted = {.id = strtoull(argument, NULL, 10)};
-	unsigned missed = crew_each(order_site(order), end_client, &wanted);
+	unsigned missed = workers_each(order_site(order), end_client, &wanted);
 	if (!wanted.is_found && missed > 0) {
 		/* only a worker that does not answer can have the client: it ends it as
 		 * soon as it goes on */
-		crew_order(order_site(order), end_client_at, &wanted, sizeof(wanted));
+		workers_broadcast(
+		    order_site(order), end_client_at, &wanted, sizeof(wanted));
 		client_notice(order->client,
 		    "a worker does not answer; if it has the client, "
 		    "it closes it as soon as it answers again");

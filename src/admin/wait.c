@@ -7,7 +7,7 @@
 #include "admin/reply.h"
 #include "base/mem.h"
 #include "pool/pool.h"
-#include "session/crew.h"
+#include "session/workers.h"
 
 /* The interval is short, because a waiting PAUSE delays every client. */
 enum { RECHECK_US = 20 * 1000 };
@@ -42,11 +42,11 @@ static const char *const names[] = {
 
 static bool is_clean_pool(const struct pool *pool)
 {
-	const struct seat *seat;
+	const struct slot *slot;
 
-	for (unsigned state = SEAT_NONE + 1; state < SEAT_STATE_COUNT; state++)
-		list_for (seat, &pool->seats[state], node)
-			if (seat->is_dirty)
+	for (unsigned state = SLOT_NONE + 1; state < SLOT_STATE_COUNT; state++)
+		list_for (slot, &pool->slots[state], node)
+			if (slot->is_dirty)
 				return false;
 	return true;
 }
@@ -115,7 +115,7 @@ static enum outcome outcome_of(struct site *site, enum wait_kind kind, const cha
 	if (kind == WAIT_PAUSE && !(db ? db->paused : catalog->paused))
 		return INTERRUPTED;
 	struct done done = {kind, name, true};
-	unsigned missed = crew_each(site, look_at_site, &done);
+	unsigned missed = workers_each(site, look_at_site, &done);
 	return done.is_so && missed == 0 ? DONE : GOES_ON;
 }
 

@@ -8,12 +8,12 @@
 
 #include "base/mem.h"
 
-static struct external_auth *login_of(struct workers_job *job)
+static struct external_auth *login_of(struct helpers_job *job)
 {
 	return container_of(job, struct external_auth, job);
 }
 
-static void pam_run(struct workers_job *job)
+static void pam_run(struct helpers_job *job)
 {
 	struct external_auth *login = login_of(job);
 
@@ -21,7 +21,7 @@ static void pam_run(struct workers_job *job)
 	    login->user, login->password, login->host, &login->err);
 }
 
-static void ldap_run(struct workers_job *job)
+static void ldap_run(struct helpers_job *job)
 {
 	struct external_auth *login = login_of(job);
 	struct ldap_options options;
@@ -33,13 +33,13 @@ static void ldap_run(struct workers_job *job)
 	ldap_options_done(&options);
 }
 
-static void login_done(struct workers_job *job)
+static void login_done(struct helpers_job *job)
 {
 	struct external_auth *login = login_of(job);
 	login->done(login);
 }
 
-static void login_end(struct workers_job *job)
+static void login_end(struct helpers_job *job)
 {
 	external_auth_discard(login_of(job));
 }
@@ -63,8 +63,8 @@ static struct external_auth *login_new(const struct external_auth *from)
 {
 	struct external_auth *login = mem_zero(sizeof(*login));
 
-	login->job = (struct workers_job){
-	    .kind = WORKERS_ASK,
+	login->job = (struct helpers_job){
+	    .kind = HELPERS_ASK,
 	    .run = from->job.run,
 	    .done = login_done,
 	    .discard = login_end,

@@ -27,7 +27,7 @@ enum { PATIENCE_MS = 100 };
 /* One conversation with the first server that can be reached. */
 struct talk {
 	const struct ldap_options *options;
-	const struct workers_job *job; /* may be NULL */
+	const struct helpers_job *job; /* may be NULL */
 	LDAP *ld;
 	struct ldap_conncb on_connect;
 	struct buf uris; /* the server's address, for messages */
@@ -49,7 +49,7 @@ static int64_t now_ms(void)
 
 static bool is_cancelled(const struct talk *t)
 {
-	return t->job && workers_is_cancelled(t->job);
+	return t->job && helpers_is_cancelled(t->job);
 }
 
 /* ---- the socket ---- */
@@ -139,22 +139,13 @@ static void forget_connection(LDAP *ld, Sockbuf *socket, struct ldap_conncb *on_
 
 /* ---- answers ---- */
 
-/* The error of a call that failed before anything was sent. */
-static int local_error(LDAP *ld)
-{
-	int code = LDAP_OTHER;
-
-	ldap_get_option(ld, LDAP_OPT_RESULT_CODE, &code);
-	return code == LDAP_SUCCESS ? LDAP_OTHER : code;
-}
-
 /* Waits for the whole answer to a request and returns an LDAP result code.  The caller
  * frees the answer when it is not NULL. */
 static int await(const struct talk *t, int request, LDAPMessage **answer)
 {
 	int64_t end = now_ms() + ANSWER_TIMEOUT_MS;
 	struct timeval patience = {.tv_usec = PATIENCE_MS * 1000};
-	int code, kind;
+	int code = LDAP_OTHER, kind;
 
 	*answer = NULL;
 	do {
@@ -166,8 +157,10 @@ static int await(const struct talk *t, int request, LDAPMessage **answer)
 		ldap_abandon_ext(t->ld, request, NULL, NULL);
 		return LDAP_TIMEOUT;
 	}
-	if (kind < 0)
-		return local_error(t->ld);
+	if (kind < 0) { /* it failed before anything was sent */
+		ldap_get_option(t->ld, LDAP_OPT_RESULT_CODE, &code);
+		return code == LDAP_SUCCESS ? LDAP_OTHER : code;
+	}
 	if (ldap_parse_result(t->ld, *answer, &code, NULL, NULL, NULL, NULL, 0) !=
 	    LDAP_SUCCESS)
 		return LDAP_DECODING_ERROR;
@@ -413,7 +406,7 @@ static void prepare_library(void)
 }
 
 int external_auth_ldap_check(const struct ldap_options *options, const char *user,
-    const char *password, const struct workers_job *job, struct err *err)
+    const char *password, const struct helpers_job *job, struct err *err)
 {
 	struct talk t = {.options = options, .job = job, .err = err};
 	int result;
@@ -421,7 +414,7 @@ int external_auth_ldap_check(const struct ldap_options *options, const char *use
 	if (*password == '\0')
 		return err_set(err, "empty password for LDAP user \"%s\"", user);
 	if (job)
-		workers_alone(job, prepare_library);
+		helpers_alone(job, prepare_library);
 	buf_init(&t.uris, 0);
 	if (ldap_options_has_search(options))
 		result = search_and_bind(&t, user, password);
@@ -440,7 +433,7 @@ bool external_auth_has_ldap(void)
 }
 
 int external_auth_ldap_check(const struct ldap_options *options, const char *user,
-    const char *password, const struct workers_job *job, struct err *err)
+    const char *password, const struct helpers_job *job, struct err *err)
 {
 	(void)options;
 	(void)user;

@@ -10,26 +10,26 @@
 /* The unit of a job's cost: the other parts of a job take about as long. */
 enum { ITERATIONS_PER_COST = 64 };
 
-static struct key_job *key_job_of(struct workers_job *job)
+static struct key_job *key_job_of(struct helpers_job *job)
 {
 	return container_of(job, struct key_job, job);
 }
 
-static void key_job_run(struct workers_job *job)
+static void key_job_run(struct helpers_job *job)
 {
 	struct key_job *key_job = key_job_of(job);
 
-	if (!workers_is_cancelled(job))
+	if (!helpers_is_cancelled(job))
 		scram_derive(&key_job->due, key_job->salted);
 }
 
-static void key_job_done(struct workers_job *job)
+static void key_job_done(struct helpers_job *job)
 {
 	struct key_job *key_job = key_job_of(job);
 	key_job->done(key_job);
 }
 
-static void key_job_end(struct workers_job *job)
+static void key_job_end(struct helpers_job *job)
 {
 	key_job_discard(key_job_of(job));
 }
@@ -50,8 +50,8 @@ struct key_job *key_job_new(const struct scram_due *due, uint32_t lane,
 	memcpy(password, due->password, size);
 	memcpy(salt, due->salt, due->salt_len);
 	memset(key_job, 0, sizeof(*key_job));
-	key_job->job = (struct workers_job){
-	    .kind = WORKERS_COMPUTE,
+	key_job->job = (struct helpers_job){
+	    .kind = HELPERS_COMPUTE,
 	    .lane = lane,
 	    .cost = due->iterations / ITERATIONS_PER_COST + 1,
 	    .run = key_job_run,

@@ -51,16 +51,11 @@ static int check_escape(const char *text, char c, struct err *err)
 	return 0;
 }
 
-static bool is_quantifier(const char *at)
-{
-	return strchr("*+?", at[0]) || (at[0] == '{' && isdigit((unsigned char)at[1]));
-}
-
 /* Checks one part of an expression; leaves *at on its last character. */
 static int check_part(
     const char *text, const char **at, bool *may_repeat, struct err *err)
 {
-	if (is_quantifier(*at)) {
+	if (strchr("*+?", **at) || (**at == '{' && isdigit((unsigned char)(*at)[1]))) {
 		/* a++ makes the C library use memory without limit, and a*?  means
 		 * something else in PostgreSQL */
 		if (!*may_repeat)

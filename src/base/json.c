@@ -90,12 +90,6 @@ static size_t encode(const char *s, size_t *len, char out[PIECE])
 	return *len;
 }
 
-static bool is_plain(char c)
-{
-	return (unsigned char)c >= 0x20 && (unsigned char)c < 0x7f && c != '"' &&
-	       c != '\\';
-}
-
 void json_put_text(struct buf *b, const char *text, size_t most)
 {
 	char piece[PIECE];
@@ -104,7 +98,9 @@ void json_put_text(struct buf *b, const char *text, size_t most)
 	buf_put_u8(b, '"');
 	while (*text) {
 		/* copy the longest part that needs no escaping at once */
-		for (len = 0; len < most && is_plain(text[len]); len++)
+		for (len = 0; len < most && text[len] >= 0x20 && text[len] < 0x7f &&
+			      text[len] != '"' && text[len] != '\\';
+		     len++)
 			;
 		buf_put(b, text, len);
 		text += len;

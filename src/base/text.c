@@ -180,19 +180,12 @@ static char *append_signed(char *at, const char *end, int n)
 	    text_append(at, end, "-"), end, (uint64_t) - (int64_t)n);
 }
 
-static char *append_text(char *at, const char *end, const char *text, bool escapes)
-{
-	text = text ? text : "(null)";
-	return escapes ? text_append_escaped(at, end, text)
-		       : text_append(at, end, text);
-}
-
 /* Most formats only have these conversions, which are printed here; from the first
  * other one on, libc does it. */
 static char *__attribute__((format(printf, 3, 0)))
 print(char *at, const char *end, const char *fmt, va_list ap, bool escapes)
 {
-	const char *next;
+	const char *next, *text;
 
 	while ((next = strchr(fmt, '%'))) {
 		bool is_long = text_has_prefix(next, "%llu");
@@ -209,7 +202,10 @@ print(char *at, const char *end, const char *fmt, va_list ap, bool escapes)
 		}
 		switch (next[1]) {
 		case 's':
-			at = append_text(at, end, va_arg(ap, const char *), escapes);
+			text = va_arg(ap, const char *);
+			text = text ? text : "(null)";
+			at = escapes ? text_append_escaped(at, end, text)
+				     : text_append(at, end, text);
 			break;
 		case 'd':
 			at = append_signed(at, end, va_arg(ap, int));

@@ -11,9 +11,9 @@
 #include "broker/transfer.h"
 #include "pool/notes.h"
 #include "session/client.h"
-#include "session/crew.h"
 #include "session/server.h"
 #include "session/server_role.h"
+#include "session/workers.h"
 
 /* What the broker keeps for a pool, in pool->runner. */
 struct runner {
@@ -21,7 +21,7 @@ struct runner {
 	struct site *site;
 	struct later work;
 	struct deadline wake;
-	struct greeting greeting;
+	struct shared_params shared_params;
 	struct spellings *spellings; /* owned; NULL: none is kept */
 };
 
@@ -37,7 +37,7 @@ static struct runner *pool_runner(struct site *site, struct pool *pool)
 		runner->site = site;
 		runner->work.run = runner_work;
 		deadline_init(&runner->wake, runner_wake);
-		greeting_init(&runner->greeting, site->vars);
+		shared_params_init(&runner->shared_params, site->vars);
 		pool->runner = runner;
 	}
 	return runner;
@@ -81,14 +81,14 @@ static void broker_place(struct server *server, const struct verdict *v)
 
 	switch (v->kind) {
 	case VERDICT_GRANT: {
-		struct request *request = ask_request(v->ask);
+		struct request *request = request_of(v->request);
 		server_rest(server, 0);
 		request->ops->granted(request);
 		break;
 	}
 	case VERDICT_RESET:
 		server_test(server,
-		    scope_server_reset_query(scope_of_pool(server->seat.pool)),
+		    scope_server_reset_query(scope_of_pool(server->slot.pool)),
 		    "reset query failed");
 		break;
 	case VERDICT_RETIRE:
@@ -114,18 +114,12 @@ static void broker_place(struct server *server, const struct verdict *v)
 	}
 }
 
-static const char *check_query(const struct pool *pool)
-{
-	const char *sql = scope_server_check_query(scope_of_pool(pool));
-	return strcmp(sql, "<empty>") == 0 ? "" : sql;
-}
-
 static void broker_log_reserve(const struct pool *pool)
 {
 	struct node *first = list_first(&pool->waiting);
 	if (first) {
 		const struct request *r =
-		    ask_request(container_of(first, struct ask, node));
+		    request_of(container_of(first, struct pool_request, node));
 		conn_log(r->ops->conn(r), LEVEL_WARNING | KIND_POOLS,
 		    "taking connection from reserve_pool");
 	}
@@ -135,30 +129,30 @@ static void broker_log_reserve(const struct pool *pool)
  * client is linked, when nothing runs on them. */
 static void broker_close_fast(struct pool *pool)
 {
-	struct seat *seat;
+	struct slot *slot;
 
 	if (!scope_server_fast_close(scope_of_pool(pool)) ||
 	    pool_mode(pool) != POOL_MODE_SESSION)
 		return;
-	list_for (seat, &pool->seats[SEAT_ACTIVE], node)
-		if (seat->is_dirty && seat_server(seat)->is_ready)
+	list_for (slot, &pool->slots[SLOT_ACTIVE], node)
+		if (slot->is_dirty && slot_server(slot)->is_ready)
 			server_retire(
-			    seat_server(seat), error_text(ERROR_DATABASE_CHANGED));
+			    slot_server(slot), error_text(ERROR_DATABASE_CHANGED));
 }
 
 /* Closes servers at hosts that hang or are older primaries, also those that clients
  * use, because another host serves. */
 static void broker_close_lost(struct pool *pool)
 {
-	struct seat *seat, *next;
+	struct slot *slot, *next;
 
 	pool->balance.has_lost = false;
-	for (int state = SEAT_NONE + 1; state < SEAT_STATE_COUNT; state++)
-		list_for_safe (seat, next, &pool->seats[state], node)
-			if (hosts_is_lost(seat))
-				server_retire(seat_server(seat),
+	for (int state = SLOT_NONE + 1; state < SLOT_STATE_COUNT; state++)
+		list_for_safe (slot, next, &pool->slots[state], node)
+			if (hosts_is_lost(slot))
+				server_retire(slot_server(slot),
 				    error_text(
-					seat->pool_host->host->verdict.is_outdated
+					slot->pool_host->host->verdict.is_outdated
 					    ? ERROR_HOST_OUTDATED
 					    : ERROR_HOST_HANGS));
 }
@@ -170,6 +164,7 @@ static void runner_work(struct later *l)
 	struct site *site = runner->site;
 	struct pool *pool = runner->pool;
 	struct verdict v;
+	const char *sql;
 
 	pool->is_kicked = false;
 	/* connections that were offered to another process must stay as they were
@@ -190,30 +185,32 @@ static void runner_work(struct later *l)
 		switch (v.kind) {
 		case VERDICT_GRANT:
 		case VERDICT_HAND:
-			broker_place(seat_server(v.seat), &v);
+			broker_place(slot_server(v.slot), &v);
 			break;
 		case VERDICT_ADMIT:
-			ask_request(v.ask)->ops->admitted(ask_request(v.ask));
+			request_of(v.request)->ops->admitted(request_of(v.request));
 			break;
 		case VERDICT_REFUSE:
-			ask_request(v.ask)->ops->refused(ask_request(v.ask),
+			request_of(v.request)->ops->refused(request_of(v.request),
 			    v.sqlstate ? v.sqlstate
 				       : error_sqlstate(ERROR_CONNECTION_LOST),
 			    v.text);
 			break;
 		case VERDICT_CHECK:
-			server_test(seat_server(v.seat), check_query(pool),
+			sql = scope_server_check_query(scope_of_pool(pool));
+			server_test(slot_server(v.slot),
+			    strcmp(sql, "<empty>") == 0 ? "" : sql,
 			    "test query failed");
 			break;
 		case VERDICT_RETIRE:
-			server_retire(seat_server(v.seat), v.text);
+			server_retire(slot_server(v.slot), v.text);
 			break;
 		case VERDICT_DIAL:
 			if (v.is_reserve)
 				broker_log_reserve(pool);
 			if (v.is_replication)
 				dial_replica(
-				    site, pool, request_client(ask_request(v.ask)));
+				    site, pool, request_client(request_of(v.request)));
 			else
 				dial_server(site, pool);
 			break;
@@ -252,22 +249,22 @@ static void on_kick(void *ctx, struct pool *pool)
 	broker_kick_at(ctx, pool);
 }
 
-static void kill_asks(struct list *asks, const char *reason)
+static void kill_asks(struct list *requests, const char *reason)
 {
-	struct ask *ask, *next;
-	list_for_safe (ask, next, asks, node)
-		ask_request(ask)->ops->killed(ask_request(ask), reason);
+	struct pool_request *request, *next;
+	list_for_safe (request, next, requests, node)
+		request_of(request)->ops->killed(request_of(request), reason);
 }
 
 static void on_kill(void *ctx, struct pool *pool, const char *reason)
 {
-	struct seat *seat, *next;
+	struct slot *slot, *next;
 	(void)ctx;
 	kill_asks(&pool->waiting, reason);
 	kill_asks(&pool->clients, reason);
-	for (int state = SEAT_NONE + 1; state < SEAT_STATE_COUNT; state++)
-		list_for_safe (seat, next, &pool->seats[state], node)
-			server_retire(seat_server(seat), reason);
+	for (int state = SLOT_NONE + 1; state < SLOT_STATE_COUNT; state++)
+		list_for_safe (slot, next, &pool->slots[state], node)
+			server_retire(slot_server(slot), reason);
 }
 
 static void on_freed(void *ctx, struct pool *pool)
@@ -278,21 +275,21 @@ static void on_freed(void *ctx, struct pool *pool)
 		return;
 	later_cancel(site->loop, &runner->work);
 	deadline_clear(site->loop, &runner->wake);
-	greeting_done(&runner->greeting);
+	shared_params_done(&runner->shared_params);
 	spellings_free(&runner->spellings);
 	slab_put(site->runner_slab, runner);
 	pool->runner = NULL;
 }
 
-static void note_opened(struct letter *letter)
+static void note_arrived(struct thread_message *message)
 {
-	struct central_note *note = container_of(letter, struct central_note, letter);
+	struct central_note *note = container_of(message, struct central_note, message);
 	struct site *site = note->ctx;
 
 	if (site->shutdown != SHUTDOWN_NOW) {
 		struct verdict v = notes_hear(site->catalog, note, site_now(site));
 		if (v.kind == VERDICT_RETIRE)
-			server_retire(seat_server(v.seat), v.text);
+			server_retire(slot_server(v.slot), v.text);
 	}
 	central_note_free(note);
 }
@@ -300,11 +297,11 @@ static void note_opened(struct letter *letter)
 static void post_note(void *ctx, struct central_note *note)
 {
 	struct site *site = ctx;
-	struct crew_member *to = &site->crew->crew->members[note->worker];
+	struct worker *to = &site->worker->workers->members[note->worker];
 
 	note->ctx = to->site;
-	note->letter.open = note_opened;
-	crew_post(to, &note->letter);
+	note->message.handle = note_arrived;
+	workers_post(to, &note->message);
 }
 
 static void on_hint(
@@ -332,47 +329,47 @@ static bool broker_is_clean(struct server *server)
 	return false;
 }
 
-/* Where other workers find the welcome. */
-static struct greeting_place runner_place(const struct runner *runner)
+/* Where other workers find the login parameters. */
+static struct shared_params_place runner_place(const struct runner *runner)
 {
 	const struct pool *pool = runner->pool;
 
-	return (struct greeting_place){
+	return (struct shared_params_place){
 	    &pool->database->catalog->view, pool->part.whole};
 }
 
-/* Makes the welcome from the parameters of the server that logged in last.  -1: no
- * memory. */
+/* Makes the login parameters from the parameters of the server that logged in last. -1:
+ * no memory. */
 static int runner_greet(struct runner *runner, struct server *server)
 {
-	const struct greeting_place place = runner_place(runner);
+	const struct shared_params_place place = runner_place(runner);
 
-	bool was_welcome = pool_has_welcome(runner->pool);
+	bool was_known = pool_has_login_params(runner->pool);
 
-	if (!was_welcome)
+	if (!was_known)
 		spellings_free(&runner->spellings);
-	if (greeting_replace(
-		&runner->greeting, &place, &server->vars, dial_untracked(server)) < 0)
+	if (shared_params_replace(&runner->shared_params, &place, &server->vars,
+		dial_untracked(server)) < 0)
 		return -1;
-	if (!was_welcome)
-		pool_welcomed(runner->pool);
+	if (!was_known)
+		pool_got_login_params(runner->pool);
 	return 0;
 }
 
 static void on_logged_in(struct server *server)
 {
 	struct site *site = server->conn.site;
-	struct pool *pool = server->seat.pool;
+	struct pool *pool = server->slot.pool;
 	struct verdict v;
 
 	vars_take(&server->own, &server->vars);
 	/* the parameters of a replication server were set for one client */
-	if (!server->seat.is_dirty && !server->seat.is_replication &&
+	if (!server->slot.is_dirty && !server->slot.is_replication &&
 	    runner_greet(pool_runner(site, pool), server) < 0) {
 		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 		return;
 	}
-	v = pool_logged_in(&server->seat, site_now(site));
+	v = pool_logged_in(&server->slot, site_now(site));
 	note(pool, &v);
 	broker_place(server, &v);
 	broker_kick_at(site, pool);
@@ -380,12 +377,12 @@ static void on_logged_in(struct server *server)
 
 static void on_tested(struct server *server)
 {
-	const struct pool *pool = server->seat.pool;
+	const struct pool *pool = server->slot.pool;
 	struct verdict v;
 
 	if (!broker_is_clean(server))
 		return;
-	v = pool_tested(&server->seat, site_now(server->conn.site));
+	v = pool_tested(&server->slot, site_now(server->conn.site));
 	note(pool, &v);
 	broker_place(server, &v);
 }
@@ -397,17 +394,17 @@ static void on_reported(struct server *server)
 
 static void on_review(struct server *server)
 {
-	struct verdict v = pool_review(&server->seat, site_now(server->conn.site));
+	struct verdict v = pool_review(&server->slot, site_now(server->conn.site));
 	broker_place(server, &v);
 }
 
 static void on_gone(struct server *server, const char *reason)
 {
-	struct pool *pool = server->seat.pool;
+	struct pool *pool = server->slot.pool;
 	(void)reason;
 	if (!pool)
 		return;
-	pool_gone(&server->seat, site_now(server->conn.site));
+	pool_gone(&server->slot, site_now(server->conn.site));
 	pool_free_if_unused(pool);
 }
 
@@ -425,16 +422,16 @@ void broker_lose_address(void *ctx, const char *host, const struct sock_addr *go
 {
 	struct site *site = ctx;
 	struct pool *pool;
-	struct seat *seat;
+	struct slot *slot;
 
 	list_for (pool, &site->catalog->pool_list, node)
-		for (int state = SEAT_NONE + 1; state < SEAT_STATE_COUNT; state++)
-			list_for (seat, &pool->seats[state], node) {
-				const struct server *server = seat_server(seat);
-				if (state != SEAT_ACTIVE_CANCEL && server->host &&
+		for (int state = SLOT_NONE + 1; state < SLOT_STATE_COUNT; state++)
+			list_for (slot, &pool->slots[state], node) {
+				const struct server *server = slot_server(slot);
+				if (state != SLOT_ACTIVE_CANCEL && server->host &&
 				    strcmp(server->host, host) == 0 &&
 				    sock_addr_is_equal_ip(&server->conn.remote, gone))
-					pool_mark_seat_dirty(seat);
+					pool_mark_slot_dirty(slot);
 			}
 }
 
@@ -451,13 +448,13 @@ void broker_init(struct site *site)
 	site->server_events = &broker_server_events;
 }
 
-enum broker_answer broker_ask(struct request *request, enum ask_kind kind,
+enum broker_answer broker_ask(struct request *request, enum request_kind kind,
     const char **sqlstate, const char **text)
 {
-	struct pool *pool = request->ask.pool;
+	struct pool *pool = request->in_pool.pool;
 	struct catalog *catalog = pool->database->catalog;
 	struct site *site = catalog->events_ctx;
-	struct verdict v = pool_ask(&request->ask, kind, site_now(site));
+	struct verdict v = pool_ask(&request->in_pool, kind, site_now(site));
 
 	note(pool, &v);
 	switch (v.kind) {
@@ -476,38 +473,38 @@ enum broker_answer broker_ask(struct request *request, enum ask_kind kind,
 
 void broker_give(struct server *server)
 {
-	const struct pool *pool = server->seat.pool;
+	const struct pool *pool = server->slot.pool;
 	struct verdict v;
 
 	if (!broker_is_clean(server)) {
 		server_rest(server, 0);
-		pool_abandon(&server->seat, site_now(server->conn.site));
+		pool_abandon(&server->slot, site_now(server->conn.site));
 		return;
 	}
-	v = pool_give(&server->seat, site_now(server->conn.site));
+	v = pool_give(&server->slot, site_now(server->conn.site));
 	note(pool, &v);
 	broker_place(server, &v);
 }
 
 void broker_cancel_done(struct server *server)
 {
-	struct verdict v = pool_cancel_done(&server->seat, site_now(server->conn.site));
+	struct verdict v = pool_cancel_done(&server->slot, site_now(server->conn.site));
 	broker_place(server, &v);
 }
 
 void broker_review_all(struct site *site)
 {
-	static const enum seat_state resting[] = {SEAT_IDLE, SEAT_USED};
+	static const enum slot_state resting[] = {SLOT_IDLE, SLOT_USED};
 	struct pool *pool;
-	struct seat *seat, *next;
+	struct slot *slot, *next;
 
 	list_for (pool, &site->catalog->pool_list, node) {
 		/* an idle pool has no clients and no servers */
 		if (node_is_linked(&pool->idle_node))
 			continue;
 		for (size_t i = 0; i < 2; i++)
-			list_for_safe (seat, next, &pool->seats[resting[i]], node)
-				on_review(seat_server(seat));
+			list_for_safe (slot, next, &pool->slots[resting[i]], node)
+				on_review(slot_server(slot));
 		broker_kick_at(site, pool);
 	}
 }
@@ -519,16 +516,16 @@ void broker_kick(struct pool *pool)
 
 int broker_learn(struct server *server, size_t i)
 {
-	const struct pool *pool = server->seat.pool;
+	const struct pool *pool = server->slot.pool;
 	struct runner *runner = pool->runner;
 
 	vars_copy(&server->own, &server->vars, i);
 	server_role_follow(server, &server->own);
-	if (!runner || !pool_has_welcome(pool) || server->seat.is_dirty ||
-	    server->seat.is_replication)
+	if (!runner || !pool_has_login_params(pool) || server->slot.is_dirty ||
+	    server->slot.is_replication)
 		return 0;
-	const struct greeting_place place = runner_place(runner);
-	return greeting_set(&runner->greeting, &place, &server->vars, i);
+	const struct shared_params_place place = runner_place(runner);
+	return shared_params_set(&runner->shared_params, &place, &server->vars, i);
 }
 
 void broker_learn_resets(struct server *server, uint64_t reset)
@@ -541,24 +538,24 @@ void broker_learn_resets(struct server *server, uint64_t reset)
 	}
 }
 
-const struct welcome *broker_welcome(struct pool *pool)
+const struct login_params *broker_login_params(struct pool *pool)
 {
 	struct site *site = pool->database->catalog->events_ctx;
 
-	if (!pool_has_welcome(pool))
+	if (!pool_has_login_params(pool))
 		return NULL;
 	struct runner *runner = pool_runner(site, pool);
-	const struct greeting_place place = runner_place(runner);
-	greeting_follow(&runner->greeting, &place);
-	return &runner->greeting.welcome;
+	const struct shared_params_place place = runner_place(runner);
+	shared_params_follow(&runner->shared_params, &place);
+	return &runner->shared_params.login_params;
 }
 
 uint64_t broker_spell(struct pool *pool, struct vars *asked, int *failed)
 {
-	const struct welcome *welcome = broker_welcome(pool);
+	const struct login_params *login_params = broker_login_params(pool);
 
 	*failed = 0;
-	return spellings_apply(pool->runner->spellings, welcome, asked, failed);
+	return spellings_apply(pool->runner->spellings, login_params, asked, failed);
 }
 
 void broker_keep_spelling(
@@ -571,18 +568,18 @@ void broker_keep_spelling(
 	spellings_keep(runner->spellings, i, base, asked, value);
 }
 
-void broker_restore_welcome(struct site *site, struct pool *pool,
+void broker_restore_login_params(struct site *site, struct pool *pool,
     const struct vars *vars, const uint8_t *untracked, size_t len)
 {
 	struct runner *runner = pool_runner(site, pool);
-	const struct greeting_place place = runner_place(runner);
+	const struct shared_params_place place = runner_place(runner);
 	struct buf rest;
 
-	if (pool_has_welcome(pool))
+	if (pool_has_login_params(pool))
 		return;
 	buf_init(&rest, 0);
 	buf_put(&rest, untracked, len);
-	if (greeting_replace(&runner->greeting, &place, vars, &rest) == 0)
-		pool_welcomed(pool);
+	if (shared_params_replace(&runner->shared_params, &place, vars, &rest) == 0)
+		pool_got_login_params(pool);
 	buf_done(&rest);
 }

@@ -34,7 +34,7 @@ struct buf *dial_untracked(struct server *server)
 
 static struct dial_identity identity_of(const struct server *server)
 {
-	struct pool *pool = server->seat.pool;
+	struct pool *pool = server->slot.pool;
 
 	return (struct dial_identity){
 	    .db = pool->database->config,
@@ -55,7 +55,7 @@ static struct dial_identity identity_of(const struct server *server)
 static void put_params(const struct server *server, struct buf *buf)
 {
 	const struct client *client = server_client(server);
-	const char *database_options = server->seat.pool->database->config->options;
+	const char *database_options = server->slot.pool->database->config->options;
 	const struct vars_schema *schema = server->conn.site->vars;
 	struct buf options;
 
@@ -88,12 +88,12 @@ static enum log_level log_level(struct server *server, const char *why)
 static void failed(struct server *server, enum dial_failure kind, const char *text,
     const char *sqlstate)
 {
-	struct pool *pool = server->seat.pool;
+	struct pool *pool = server->slot.pool;
 	struct client *replica = server_client(server);
 
 	if (!pool)
 		return;
-	pool_dial_failed(&server->seat, kind, text, sqlstate, conn_now(&server->conn));
+	pool_dial_failed(&server->slot, kind, text, sqlstate, conn_now(&server->conn));
 	if (replica && kind != DIAL_LOGIN &&
 	    hosts_has_candidate(pool, conn_now(&server->conn)))
 		replica->request.ops->retried(&replica->request);
@@ -105,7 +105,7 @@ static void retried(struct server *server)
 {
 	struct client *replica = server_client(server);
 
-	pool_dial_again(&server->seat, conn_now(&server->conn));
+	pool_dial_again(&server->slot, conn_now(&server->conn));
 	if (replica)
 		replica->request.ops->retried(&replica->request);
 }
@@ -120,16 +120,16 @@ static enum dial_failure failure_of(
 	bool is_going = strcmp(f->sqlstate, SQLSTATE_ADMIN_SHUTDOWN) == 0 ||
 			strcmp(f->sqlstate, SQLSTATE_CRASH_SHUTDOWN) == 0;
 
-	if (hosts_are_watched(server->seat.pool->database))
+	if (hosts_are_watched(server->slot.pool->database))
 		return is_coming || is_going ? DIAL_NOT_YET : DIAL_LOGIN;
-	return is_coming && !server->seat.is_replication ? DIAL_NOT_YET : DIAL_LOGIN;
+	return is_coming && !server->slot.is_replication ? DIAL_NOT_YET : DIAL_LOGIN;
 }
 
 static void refused(struct server *server, const struct error_fields *f)
 {
 	enum dial_failure kind = failure_of(server, f);
 
-	if (server->seat.is_replication) {
+	if (server->slot.is_replication) {
 		conn_log(&server->conn, LEVEL_ERROR | KIND_SERVERS,
 		    "S: login failed: %s: %s", f->severity, f->message);
 		dial_fail(server, kind, error_text(ERROR_LOGIN_FAILED),
@@ -163,7 +163,7 @@ static enum step logged_in(struct server *server, uint8_t status)
 		 * pg_terminate_backend, ends this connection only */
 		server_note_unasked(server);
 		conn_doom(&server->conn, "idle server got dirty");
-		pool_lose_unused(&server->seat, conn_now(&server->conn));
+		pool_lose_unused(&server->slot, conn_now(&server->conn));
 		return STEP_CLOSE;
 	}
 	server->status = status;
@@ -181,17 +181,17 @@ static enum step logged_in(struct server *server, uint8_t status)
 /* Does the server's host have a role that the database uses, as far as it reports? */
 static bool may_stay(struct server *server)
 {
-	struct seat *seat = &server->seat;
-	struct scope scope = scope_of_database(seat->pool->database);
+	struct slot *slot = &server->slot;
+	struct scope scope = scope_of_database(slot->pool->database);
 	struct host_report report;
 	char reason[128];
 
 	server_role_read(server, &server->vars, &report);
 	if (report.role != HOST_ROLE_UNKNOWN)
-		hosts_learn(seat, &report, conn_now(&server->conn));
-	if (hosts_is_fit(seat->pool, seat->pool_host->host))
+		hosts_learn(slot, &report, conn_now(&server->conn));
+	if (hosts_is_fit(slot->pool, slot->pool_host->host))
 		return true;
-	const char *role = host_group_report_shown(&seat->pool_host->host->report);
+	const char *role = host_group_report_shown(&slot->pool_host->host->report);
 	snprintf(reason, sizeof(reason),
 	    "its host is not used: it is %s, target_session_attrs is %s",
 	    role ? role : "up", setting_target_name(scope_target_session_attrs(scope)));
@@ -203,7 +203,7 @@ static bool may_stay(struct server *server)
 static enum step ready(struct server *server, uint8_t status)
 {
 	const struct client *replica = server_client(server);
-	const char *query = server->seat.pool->database->config->connect_query;
+	const char *query = server->slot.pool->database->config->connect_query;
 
 	/* a walsender of physical replication runs no SQL */
 	if (replica && replica->replication == REPLICATION_PHYSICAL)
@@ -237,7 +237,7 @@ static enum step message(struct server *server, const struct message *m)
 	return STEP_NEXT;
 }
 
-static const struct dial_owner seat_owner = {
+static const struct dial_owner slot_owner = {
     .identity = identity_of,
     .put_params = put_params,
     .log_level = log_level,
@@ -253,15 +253,15 @@ static const struct dial_owner seat_owner = {
 
 static void dial_for(struct site *site, struct pool *pool, struct client *replica)
 {
-	struct server *server = dial_new(site, &seat_owner);
+	struct server *server = dial_new(site, &slot_owner);
 	const struct host *next;
 
 	if (replica) {
-		server->seat.is_replication = true;
-		server->seat.ask = &replica->request.ask;
+		server->slot.is_replication = true;
+		server->slot.request = &replica->request.in_pool;
 	}
-	pool_dialing(pool, &server->seat, loop_now(site->loop));
-	next = server->seat.pool_host->host;
+	pool_dialing(pool, &server->slot, loop_now(site->loop));
+	next = server->slot.pool_host->host;
 	dial_aim(server, next->name, next->port);
 	if (dial_turn_take(server, dial_place(server), dial_go))
 		dial_go(server);
@@ -287,7 +287,7 @@ struct server *dial_beside(
 	int failed = 0;
 
 	dial_aim(server, target->host, target->port);
-	pool_dialing_cancel(target->seat.pool, &server->seat, loop_now(site->loop));
+	pool_dialing_cancel(target->slot.pool, &server->slot, loop_now(site->loop));
 	if (target->unix_dir)
 		failed = sock_target_unix(&place, target->unix_dir, target->port, &err);
 	else

@@ -4,7 +4,7 @@
  */
 #include "broker/dial_attempt.h"
 
-#include "auth/workers.h"
+#include "auth/helpers.h"
 #include "wire/codec.h"
 #include "wire/message.h"
 
@@ -16,7 +16,7 @@ void dial_free(struct server *server)
 	if (dial->query)
 		dns_cancel(&dial->query);
 	if (dial->job)
-		workers_cancel(dial->job);
+		helpers_cancel(dial->job);
 	if (dial->has_scram)
 		scram_client_done(&dial->scram);
 	mem_free_secret(dial->password);

@@ -5,8 +5,8 @@
  */
 #include "broker/dial_turn.h"
 
-#include "session/crew.h"
 #include "session/server.h"
+#include "session/workers.h"
 
 /* How often a site looks whether another, whose attempt has waited longer, has taken
  * the turn. */

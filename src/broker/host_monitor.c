@@ -11,7 +11,7 @@
 #include "broker/host_survey.h"
 #include "pool/hosts_role.h"
 #include "pool/scopes.h"
-#include "session/crew.h"
+#include "session/workers.h"
 
 /* How often all sites are asked which databases have clients; and when again, if one
  * has not been told the addresses of its hosts. */
@@ -19,7 +19,7 @@ enum { SURVEY_US = 1000000, SHORTLY_US = 10000 };
 
 /* A hint on its way to the control site. */
 struct hint {
-	struct letter letter;
+	struct thread_message message;
 	struct site *control;
 	/* a pool has logged in there, and its server has reported this */
 	struct host_report report;
@@ -101,7 +101,7 @@ static void go_on(struct watched_host *w)
 
 /* ---- verdicts ---- */
 
-/* Verdicts for a database, as an order for every site. */
+/* Verdicts for a database, as a broadcast to every site. */
 struct verdicts {
 	size_t count, name_at; /* of the name, behind the verdicts */
 	struct host_verdict list[];
@@ -174,7 +174,7 @@ static struct host_watch *chosen_of(
 	return NULL;
 }
 
-/* A host that the entry of a database has no more, as an order for every site. */
+/* A host that the entry of a database has no more, as a broadcast to every site. */
 struct loss {
 	size_t name_at; /* of the host, behind the database's; 0: the Unix socket */
 	int port;
@@ -208,7 +208,7 @@ static void tell_losses(const struct host_monitor *m, const struct watched_datab
 		loss->port = w->port;
 		strcpy(loss->names, d->name);
 		strcpy(loss->names + at, name);
-		crew_order(m->site, lose, loss, size);
+		workers_broadcast(m->site, lose, loss, size);
 		mem_free(loss);
 	}
 }
@@ -243,7 +243,7 @@ static void decide(struct host_monitor *m, struct watched_database *d)
 			v->list[i] = d->group.members[i].verdict;
 		strcpy((char *)v->list + list_size, d->name);
 		d->wants_verdicts = false;
-		crew_order(m->site, follow, v, size);
+		workers_broadcast(m->site, follow, v, size);
 		mem_free(v);
 	}
 }
@@ -328,7 +328,7 @@ static void survey(struct deadline *due)
 		if (d->is_wanted || !d->was_wanted)
 			continue;
 		host_group_rest(&d->group);
-		crew_order(m->site, rest, d->name, strlen(d->name) + 1);
+		workers_broadcast(m->site, rest, d->name, strlen(d->name) + 1);
 	}
 	/* those that nobody needs are closed */
 	list_for (w, &m->hosts, node)
@@ -399,9 +399,9 @@ static void take_hint(struct host_monitor *m, const struct hint *hint)
 	deadline_set(m->site->loop, &m->survey_due, now_of(m));
 }
 
-static void hint_opened(struct letter *letter)
+static void hint_arrived(struct thread_message *message)
 {
-	struct hint *hint = container_of(letter, struct hint, letter);
+	struct hint *hint = container_of(message, struct hint, message);
 
 	take_hint(hint->control->host_monitor, hint);
 	mem_free(hint);
@@ -419,21 +419,21 @@ void host_monitor_hint(
 	hint->has_report = report != NULL;
 	if (report)
 		hint->report = *report;
-	if (crew_is_control(site)) {
+	if (workers_is_control(site)) {
 		take_hint(site->host_monitor, hint);
 		mem_free(hint);
 		return;
 	}
-	hint->letter.open = hint_opened;
-	hint->control = crew_control(site->crew->crew)->site;
-	crew_post(crew_control(site->crew->crew), &hint->letter);
+	hint->message.handle = hint_arrived;
+	hint->control = workers_control(site->worker->workers)->site;
+	workers_post(workers_control(site->worker->workers), &hint->message);
 }
 
 void host_monitor_init(struct site *site)
 {
 	struct host_monitor *m;
 
-	if (!crew_is_control(site))
+	if (!workers_is_control(site))
 		return;
 	m = mem_zero(sizeof(*m));
 	m->site = site;

@@ -9,7 +9,7 @@
 
 #include "base/mem.h"
 #include "net/dns.h"
-#include "session/crew.h"
+#include "session/workers.h"
 
 struct host_name {
 	struct node node;
@@ -163,7 +163,7 @@ void host_names_spread(struct host_monitor *m)
 		const char *before = db->hosts.addresses ? db->hosts.addresses : "";
 		if (strcmp(before, (char *)all.bytes + begin) != 0 ||
 		    d->wants_addresses)
-			crew_order(m->site, spread, all.bytes, all.len);
+			workers_broadcast(m->site, spread, all.bytes, all.len);
 		d->wants_addresses = false;
 		buf_done(&all);
 	}

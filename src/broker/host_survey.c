@@ -10,7 +10,7 @@
 #include "pool/hosts_role.h"
 #include "pool/pool_effective.h"
 #include "pool/scopes.h"
-#include "session/crew.h"
+#include "session/workers.h"
 
 struct watched_host *host_survey_find(
     const struct host_monitor *m, const char *name, int port)
@@ -208,7 +208,7 @@ static const struct pool *pool_in_use(const struct database *db, bool *is_busy)
 				   (db->is_switching && pool->has_logged_in))))
 			found = pool;
 		*is_busy |= !list_is_empty(&pool->waiting) ||
-			    pool->seats[SEAT_ACTIVE].count > 0;
+			    pool->slots[SLOT_ACTIVE].count > 0;
 	}
 	return found;
 }
@@ -224,7 +224,7 @@ static void note_servers(struct host_monitor *m, struct database *db)
 	db->hosts.has_leavers = false;
 	list_for (pool, &db->pools, db_node) {
 		list_for (pool_host, &pool->balance.pool_hosts, node) {
-			w = pool_host->seat_count
+			w = pool_host->slot_count
 				? host_survey_find(
 				      m, pool_host->host->name, pool_host->host->port)
 				: NULL;
@@ -349,7 +349,7 @@ void host_survey_run(struct host_monitor *m)
 	}
 	list_for (w, &m->hosts, node)
 		w->policy.is_wanted = w->has_servers = false;
-	(void)crew_each(m->site, survey_site, m);
+	(void)workers_each(m->site, survey_site, m);
 }
 
 void host_survey_tidy(struct host_monitor *m)

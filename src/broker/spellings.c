@@ -140,7 +140,7 @@ static void put_clean_name(const char *name, bool is_hex, struct buf *out)
 
 /* application_name is mostly another one for each client, so that no memory of answers
  * would help. */
-static int apply_name(const struct welcome *welcome, struct vars *asked)
+static int apply_name(const struct login_params *login_params, struct vars *asked)
 {
 	const char *name = vars_get(asked, VAR_APPLICATION_NAME);
 	const char *version;
@@ -152,7 +152,7 @@ static int apply_name(const struct welcome *welcome, struct vars *asked)
 		text++;
 	if (!*text && strlen(name) <= NAME_MOST)
 		return 0;
-	version = untracked_value(&welcome->untracked, "server_version");
+	version = untracked_value(&login_params->untracked, "server_version");
 	buf_init(&clean, 0);
 	put_clean_name(name, version && atoi(version) >= HEX_VERSION, &clean);
 	result = vars_set(asked, VAR_APPLICATION_NAME, buf_text(&clean));
@@ -189,8 +189,8 @@ static const char *known(struct spellings *s, const struct vars_schema *schema,
 	return a->value;
 }
 
-uint64_t spellings_apply(
-    struct spellings *s, const struct welcome *welcome, struct vars *asked, int *failed)
+uint64_t spellings_apply(struct spellings *s, const struct login_params *login_params,
+    struct vars *asked, int *failed)
 {
 	const struct vars_schema *schema = vars_schema(asked);
 	size_t count = vars_schema_count(schema);
@@ -198,16 +198,16 @@ uint64_t spellings_apply(
 
 	for (size_t i = 0; i < count && i < EFFECTS_PARAMETERS && !*failed; i++) {
 		const char *value = vars_get(asked, i);
-		const char *base = vars_get(&welcome->vars, i);
+		const char *base = vars_get(&login_params->vars, i);
 		/* what servers do not report is never set */
 		if (!value || !base)
 			continue;
 		if (i == VAR_APPLICATION_NAME) {
-			*failed = apply_name(welcome, asked);
+			*failed = apply_name(login_params, asked);
 			continue;
 		}
 		/* a startup value is in the encoding of the database */
-		const char *reported = vars_is_outside_ascii(&welcome->vars, i)
+		const char *reported = vars_is_outside_ascii(&login_params->vars, i)
 					   ? NULL
 					   : known(s, schema, i, base, value);
 		if (reported)

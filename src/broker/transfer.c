@@ -5,16 +5,16 @@
 #include "broker/transfer.h"
 
 #include "pool/notes.h"
-#include "session/crew.h"
 #include "session/server.h"
 #include "session/server_role.h"
+#include "session/workers.h"
 #include "wire/prepared.h"
 
 struct transfer {
-	struct letter letter;
+	struct thread_message message;
 	struct server *server;
-	struct crew_member *to;
-	unsigned after;            /* the last order when it left its pool */
+	struct worker *to;
+	unsigned after;            /* the last broadcast when it left its pool */
 	struct central_pool *pool; /* one reference: where it counts */
 	struct buf vars;           /* its parameters, and its own values */
 };
@@ -41,13 +41,13 @@ static void join_pool(struct transfer *t, struct pool *pool)
 {
 	struct server *server = t->server;
 	struct site *site = server->conn.site;
-	struct seat was = server->seat;
+	struct slot was = server->slot;
 	struct buf unread;
 
 	was.state = was.carried_as;
 	was.is_carried = true;
 	/* RECONNECT, or another configuration */
-	was.is_dirty = was.is_dirty || crew_has_missed(t->to, t->after);
+	was.is_dirty = was.is_dirty || workers_has_missed(t->to, t->after);
 	/* the next client would take what nobody has asked for as its answer */
 	buf_init(&unread, 0);
 	conn_put_unread(&server->conn, &unread);
@@ -56,19 +56,19 @@ static void join_pool(struct transfer *t, struct pool *pool)
 	buf_done(&unread);
 	site->transfer_counts.in++;
 	site->transfer_counts.waits_served += !list_is_empty(&pool->part.seekers);
-	server->seat = (struct seat){.pool = NULL};
-	pool_move_in(pool, &server->seat, NULL, &was, server->host, server->port,
+	server->slot = (struct slot){.pool = NULL};
+	pool_move_in(pool, &server->slot, NULL, &was, server->host, server->port,
 	    conn_now(&server->conn));
 	server_role_follow(server, &server->own);
 	site->server_events->review(server);
 	/* the site was suspended while the server was on its way */
-	if (site->catalog->suspended && server->seat.state == SEAT_IDLE)
+	if (site->catalog->suspended && server->slot.state == SLOT_IDLE)
 		conn_hush(&server->conn);
 }
 
-static void arrived(struct letter *letter)
+static void arrived(struct thread_message *message)
 {
-	struct transfer *t = container_of(letter, struct transfer, letter);
+	struct transfer *t = container_of(message, struct transfer, message);
 	struct site *site = t->to->site;
 	struct server *server = t->server;
 	const uint8_t *at = t->vars.bytes;
@@ -127,9 +127,9 @@ static void leave(struct conn *conn)
 	}
 	if (conn_detach(conn) < 0)
 		return;
-	struct pool *pool = server->seat.pool;
-	pool_carried(&server->seat);
-	pool_gone(&server->seat, conn_now(conn));
+	struct pool *pool = server->slot.pool;
+	pool_carried(&server->slot);
+	pool_gone(&server->slot, conn_now(conn));
 	pool_free_if_unused(pool);
 	server_lose_cancels(server);
 	vars_done(&server->vars);
@@ -140,7 +140,7 @@ static void leave(struct conn *conn)
 	site->server_count--;
 	slab_send(site->server_slab);
 	site->transfer_counts.out++;
-	crew_post(t->to, &t->letter);
+	workers_post(t->to, &t->message);
 }
 
 static const struct conn_ops leaving_ops = {
@@ -156,11 +156,11 @@ void transfer_begin(struct server *server, unsigned worker)
 	struct site *site = server->conn.site;
 	struct transfer *t = mem_zero(sizeof(*t));
 
-	t->letter.open = arrived;
+	t->message.handle = arrived;
 	t->server = server;
-	t->to = &site->crew->crew->members[worker];
-	t->after = site->crew->order;
-	t->pool = central_pool_ref(&site->catalog->view, server->seat.pool->part.whole);
+	t->to = &site->worker->workers->members[worker];
+	t->after = site->worker->broadcast;
+	t->pool = central_pool_ref(&site->catalog->view, server->slot.pool->part.whole);
 	buf_init(&t->vars, 0);
 	server->transfer = t;
 	conn_hand_on(&server->conn, &leaving_ops);

@@ -57,7 +57,7 @@ void cancel_give_key(struct client *client, bool is_long)
 		peers_mark_key(site, bytes);
 		cancel_key_set(&client->cancel_key, bytes, len);
 	} while (cancel_keys_add(
-		     site->cancel_keys, &client->cancel_key, crew_place(site)) < 0);
+		     site->cancel_keys, &client->cancel_key, workers_place(site)) < 0);
 	mem_wipe(bytes, sizeof(bytes));
 }
 
@@ -106,7 +106,7 @@ static bool job_is_due(const struct cancel_job *job)
 		       !pipeline_is_settled(&target->pipeline);
 	client = server_client(target);
 	return client && client->conn.id == job->client_id &&
-	       client->request.ask.query_us == job->query_us;
+	       client->request.in_pool.query_us == job->query_us;
 }
 
 static void job_note(const struct cancel_job *job, enum cancel_state state)
@@ -185,7 +185,7 @@ static void job_expired(struct deadline *d)
 {
 	struct cancel_job *job = container_of(d, struct cancel_job, patience);
 	if (job->aim.target && job->is_sent)
-		job->aim.target->seat.is_dirty = true;
+		job->aim.target->slot.is_dirty = true;
 	job_finish(job, "cancel_wait_timeout");
 }
 
@@ -203,7 +203,7 @@ static void cancel_conn_send(struct server *sender)
 	}
 	job->is_sent = true;
 	conn_set_deadline(&sender->conn, 0);
-	job->aim.target->seat.cancels_in_flight++;
+	job->aim.target->slot.cancels_in_flight++;
 	buf_init(&buf, 0);
 	codec_put_cancel_request(&buf, job->aim.target->key, job->aim.target->key_len);
 	conn_send(&sender->conn, &buf);
@@ -237,7 +237,7 @@ static void cancel_conn_go_on(
 
 static const struct database_config *cancel_conn_database(const struct server *sender)
 {
-	return sender->cancel_job->aim.target->seat.pool->database->config;
+	return sender->cancel_job->aim.target->slot.pool->database->config;
 }
 
 /* The connection uses TLS like the connection that runs the query. */
@@ -353,11 +353,11 @@ static const struct conn_ops cancel_conn_asking_ops = {
 static struct cancel_job *job_new(struct server *target)
 {
 	struct cancel_job *job = mem_zero(sizeof(*job));
-	uint64_t limit = scope_cancel_wait_timeout(scope_of_pool(target->seat.pool));
+	uint64_t limit = scope_cancel_wait_timeout(scope_of_pool(target->slot.pool));
 
 	job->site = target->conn.site;
 	job->aim.target = target;
-	job->pool = target->seat.pool;
+	job->pool = target->slot.pool;
 	list_push_back(&job->pool->cancels_waiting, &job->aim.pool_node);
 	list_push_back(&target->cancels, &job->aim.target_node);
 	job->aim.work.run = job_work;
@@ -377,7 +377,7 @@ static void job_begin(
 	job->request = request;
 	job_note(job, CANCEL_WAITING);
 	job->client_id = client->conn.id;
-	job->query_us = client->request.ask.query_us;
+	job->query_us = client->request.in_pool.query_us;
 	job_try(job);
 }
 
@@ -404,9 +404,10 @@ static const char *cancel_aim(struct cancel_request *request, struct client *cli
 		return "cancel request for console client";
 	}
 	server = client_server(client);
-	if (client->request.ask.state == ASK_WAITING || (server && server->dial)) {
+	if (client->request.in_pool.state == REQUEST_WAITING ||
+	    (server && server->dial)) {
 		/* its query is answered, and it needs no server any more */
-		pool_withdraw(&client->request.ask);
+		pool_withdraw(&client->request.in_pool);
 		conn_set_deadline(&client->conn, 0);
 		cancel_unsent(client);
 		return "cancel request for waiting client";
@@ -424,7 +425,7 @@ static const char *cancel_aim(struct cancel_request *request, struct client *cli
 	if (server &&
 	    (server->link.params.settling.sources || server->link.pin.is_asking))
 		return "cancel request for idle client";
-	if (!server || !client->request.ask.query_us || !server->key)
+	if (!server || !client->request.in_pool.query_us || !server->key)
 		return "cancel request for idle client";
 	job_begin(request, client, server);
 	return NULL;
@@ -443,10 +444,10 @@ static void reach(
 
 /* The request has come to where its client was.  While pools are being handed over to
  * another process, it waits until it is clear which process has the client. */
-static void opened(struct letter *letter)
+static void opened(struct thread_message *message)
 {
 	struct cancel_request *request =
-	    container_of(letter, struct cancel_request, letter);
+	    container_of(message, struct cancel_request, message);
 	struct site *site = request->to->site;
 	enum cancel_state state = CANCEL_NEW;
 	struct cancel_key *key;
@@ -457,15 +458,15 @@ static void opened(struct letter *letter)
 		return;
 	}
 	key = cancel_keys_find(
-	    site->cancel_keys, request->key, request->len, crew_place(site), &next);
+	    site->cancel_keys, request->key, request->len, workers_place(site), &next);
 	if (key &&
 	    atomic_compare_exchange_strong(&request->state, &state, CANCEL_TAKEN)) {
 		reach(request, key, site);
 	} else if (key || next == CANCEL_NOWHERE) {
 		cancel_request_end(request, site, NULL);
 	} else {
-		request->to = &site->crew->crew->members[next];
-		crew_post(request->to, letter);
+		request->to = &site->worker->workers->members[next];
+		workers_post(request->to, message);
 	}
 }
 
@@ -486,11 +487,12 @@ enum step cancel_begin(struct client *client, const struct message *m)
 	bool is_foreign = peers_is_foreign(site, bytes, len);
 	if (!is_foreign)
 		key = cancel_keys_find(
-		    site->cancel_keys, bytes, len, crew_place(site), &next);
+		    site->cancel_keys, bytes, len, workers_place(site), &next);
 	/* the control site forwards all requests to peers, so that limits hold for all
 	 * workers, and has the connection to the other process of a takeover */
-	if (next == CANCEL_NOWHERE && !crew_is_control(site)) {
-		client_transfer_first_packet(client, crew_control(site->crew->crew));
+	if (next == CANCEL_NOWHERE && !workers_is_control(site)) {
+		client_transfer_first_packet(
+		    client, workers_control(site->worker->workers));
 		return STEP_PARK;
 	}
 	if (next == CANCEL_NOWHERE && !is_foreign) {
@@ -507,7 +509,8 @@ enum step cancel_begin(struct client *client, const struct message *m)
 	} else if (key) {
 		reach(request, key, site);
 	} else {
-		cancel_request_send(request, &site->crew->crew->members[next], opened);
+		cancel_request_send(
+		    request, &site->worker->workers->members[next], opened);
 		return STEP_PARK;
 	}
 	return STEP_NEXT;

@@ -94,16 +94,16 @@ struct cancel_request *cancel_request_new(
 
 /* ---- the way ---- */
 
-void cancel_request_send(struct cancel_request *request, struct crew_member *to,
-    void (*open)(struct letter *letter))
+void cancel_request_send(struct cancel_request *request, struct worker *to,
+    void (*open)(struct thread_message *message))
 {
 	struct client *client = request->client;
 	uint64_t limit = site_settings(request->home)->global.cancel_wait_timeout;
 
 	conn_set_deadline(&client->conn, limit ? conn_now(&client->conn) + limit : 0);
 	request->to = to;
-	request->letter.open = open;
-	crew_post(to, &request->letter);
+	request->message.handle = open;
+	workers_post(to, &request->message);
 }
 
 /* ---- the end ---- */
@@ -123,10 +123,10 @@ static void end(struct cancel_request *request, const char *reason)
 	unref(request);
 }
 
-static void came_back(struct letter *letter)
+static void came_back(struct thread_message *message)
 {
 	struct cancel_request *request =
-	    container_of(letter, struct cancel_request, letter);
+	    container_of(message, struct cancel_request, message);
 
 	end(request, request->reason);
 }
@@ -140,7 +140,7 @@ void cancel_request_end(
 		unref(request); /* home may not exist any more */
 	} else {
 		request->reason = reason ? mem_strdup(reason) : NULL;
-		request->letter.open = came_back;
-		crew_post(request->home->crew, &request->letter);
+		request->message.handle = came_back;
+		workers_post(request->home->worker, &request->message);
 	}
 }

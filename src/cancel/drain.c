@@ -24,9 +24,9 @@ bool drain_is_wanted(const struct server *server)
 {
 	const struct pipeline *owed = &server->pipeline;
 
-	return scope_client_disconnect(scope_of_pool(server->seat.pool)) ==
+	return scope_client_disconnect(scope_of_pool(server->slot.pool)) ==
 		   CLIENT_DISCONNECT_CANCEL &&
-	       !server->seat.is_replication && !server->dial && server->key &&
+	       !server->slot.is_replication && !server->dial && server->key &&
 	       !owed->is_lost && server->conn.site->shutdown != SHUTDOWN_NOW;
 }
 
@@ -54,13 +54,13 @@ static void drain_go_on(struct server *server)
 		/* if session_state is not forward, all session state is reset, even
 		 * kinds that were not noticed; otherwise the pool's reset query is run,
 		 * if there is one */
-		struct scope scope = scope_of_pool(server->seat.pool);
+		struct scope scope = scope_of_pool(server->slot.pool);
 		const char *reset = scope_server_reset_query(scope);
 		server->is_drained = server->is_left = false;
 		server->is_ready = true;
 		if ((reset && *reset) ||
 		    scope_session_state(scope) != SESSION_STATE_FORWARD)
-			server->seat.needs_reset = true;
+			server->slot.needs_reset = true;
 		broker_give(server);
 		return;
 	}
@@ -127,7 +127,7 @@ static enum step drain_message(struct conn *conn, const struct message *m)
 /* When the clean-up is given up. */
 static uint64_t drain_due(const struct server *server)
 {
-	uint64_t limit = scope_cancel_wait_timeout(scope_of_pool(server->seat.pool));
+	uint64_t limit = scope_cancel_wait_timeout(scope_of_pool(server->slot.pool));
 
 	return limit ? server->left_us + limit : UINT64_MAX;
 }
@@ -188,7 +188,7 @@ void drain_begin(struct server *server)
 	conn_hand_on(&server->conn, &drain_ops);
 	conn_set_deadline(&server->conn, drain_due(server));
 	pipeline_on_drop(&server->pipeline, NULL, NULL);
-	pool_orphan(&server->seat, server->left_us);
+	pool_orphan(&server->slot, server->left_us);
 	server->is_left = true;
 	server->is_drained = server->is_ready = false;
 	while (pipeline_next_made_up(&server->pipeline, &made_up))

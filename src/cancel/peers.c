@@ -32,7 +32,7 @@ enum { KEY_PEER_LOW = 1, KEY_PEER_HIGH = 2, KEY_TTL = 7, KEY_TTL_MASK = 3 };
 
 struct peer {
 	int id;
-	struct list waiting, active; /* struct peer_errand by .node */
+	struct list waiting, active; /* struct peer_conn by .node */
 	/* how many of the active ones have sent the request */
 	size_t sent_count;
 	struct later work; /* sends waiting requests if there is room */
@@ -41,11 +41,11 @@ struct peer {
 
 struct peers {
 	struct map *by_id; /* int -> struct peer; owned */
-	size_t errand_count;
+	size_t conn_count;
 };
 
 /* One request that is forwarded to a peer. */
-struct peer_errand {
+struct peer_conn {
 	struct conn conn; /* must be the first member */
 	struct node node; /* in peer->waiting or peer->active */
 	struct peer *peer;
@@ -60,14 +60,14 @@ struct peer_errand {
 	bool is_over;
 };
 
-static const struct conn_ops errand_ops, errand_asking_ops;
+static const struct conn_ops peer_conn_ops, peer_conn_asking_ops;
 
 /* TLS to peers follows the settings of TLS to servers. */
 static const struct database_config nameless = {.name = "peers"};
 
-static struct peer_errand *conn_errand(const struct conn *conn)
+static struct peer_conn *peer_conn_of(const struct conn *conn)
 {
-	return container_of(conn, struct peer_errand, conn);
+	return container_of(conn, struct peer_conn, conn);
 }
 
 static const struct peer_config *peer_config_of(const struct site *site, int id)
@@ -110,248 +110,254 @@ bool peers_is_foreign(const struct site *site, uint8_t *key, size_t len)
 	return false;
 }
 
-/* ---- the end of an errand ---- */
+/* ---- the end of an peer_conn ---- */
 
-static void errand_finish(struct peer_errand *errand, const char *reason)
+static void peer_conn_finish(struct peer_conn *peer_conn, const char *reason)
 {
-	struct peer *peer = errand->peer;
+	struct peer *peer = peer_conn->peer;
 
-	if (errand->is_over)
+	if (peer_conn->is_over)
 		return;
-	errand->is_over = true;
-	list_remove(errand->is_active ? &peer->active : &peer->waiting, &errand->node);
-	peer->sent_count -= errand->is_sent;
-	if (errand->query)
-		dns_cancel(&errand->query);
-	deadline_clear(peer->site->loop, &errand->retry);
-	cancel_request_end(errand->request, errand->conn.site, reason);
-	conn_doom(&errand->conn, "%s", reason);
+	peer_conn->is_over = true;
+	list_remove(
+	    peer_conn->is_active ? &peer->active : &peer->waiting, &peer_conn->node);
+	peer->sent_count -= peer_conn->is_sent;
+	if (peer_conn->query)
+		dns_cancel(&peer_conn->query);
+	deadline_clear(peer->site->loop, &peer_conn->retry);
+	cancel_request_end(peer_conn->request, peer_conn->conn.site, reason);
+	conn_doom(&peer_conn->conn, "%s", reason);
 	loop_later(peer->site->loop, &peer->work);
 }
 
-static void errand_destroy(struct conn *conn)
+static void peer_conn_destroy(struct conn *conn)
 {
-	struct peer_errand *errand = conn_errand(conn);
+	struct peer_conn *peer_conn = peer_conn_of(conn);
 
-	conn->site->peers->errand_count--;
-	mem_free(errand->host);
-	mem_free(errand);
+	conn->site->peers->conn_count--;
+	mem_free(peer_conn->host);
+	mem_free(peer_conn);
 }
 
-static void errand_name_it(const struct conn *conn, struct conn_name *out)
+static void peer_conn_name_it(const struct conn *conn, struct conn_name *out)
 {
-	out->peer = conn_errand(conn)->peer->id;
+	out->peer = peer_conn_of(conn)->peer->id;
 }
 
-static const struct conn_kind errand_kind = {
+static const struct conn_kind peer_conn_kind = {
     .letter = 'S',
-    .name_it = errand_name_it,
+    .name_it = peer_conn_name_it,
     .rows = message_back_rows,
-    .destroy = errand_destroy,
+    .destroy = peer_conn_destroy,
 };
 
 /* ---- the connection ---- */
 
-static void errand_send(struct peer_errand *errand)
+static void peer_conn_send(struct peer_conn *peer_conn)
 {
 	struct buf buf;
 
-	errand->conn.ops = &errand_ops;
-	errand->is_sent = true;
-	errand->peer->sent_count++;
-	conn_set_deadline(&errand->conn, errand->due_us);
+	peer_conn->conn.ops = &peer_conn_ops;
+	peer_conn->is_sent = true;
+	peer_conn->peer->sent_count++;
+	conn_set_deadline(&peer_conn->conn, peer_conn->due_us);
 	buf_init(&buf, 0);
-	codec_put_cancel_request(&buf, errand->request->key, errand->request->len);
-	conn_send(&errand->conn, &buf);
+	codec_put_cancel_request(
+	    &buf, peer_conn->request->key, peer_conn->request->len);
+	conn_send(&peer_conn->conn, &buf);
 	buf_done(&buf);
 }
 
-static void errand_go_on(
-    struct peer_errand *errand, enum tls_begin begin, const char *reason)
+static void peer_conn_go_on(
+    struct peer_conn *peer_conn, enum tls_begin begin, const char *reason)
 {
 	switch (begin) {
 	case TLS_BEGIN_CLEAR:
-		errand_send(errand);
+		peer_conn_send(peer_conn);
 		break;
 	case TLS_BEGIN_ASKED:
-		errand->conn.ops = &errand_asking_ops;
+		peer_conn->conn.ops = &peer_conn_asking_ops;
 		break;
 	case TLS_BEGIN_STARTED:
 		break;
 	case TLS_BEGIN_REFUSED:
-		errand_finish(errand, reason);
+		peer_conn_finish(peer_conn, reason);
 		break;
 	}
 }
 
-static void errand_connected(struct conn *conn)
+static void peer_conn_connected(struct conn *conn)
 {
-	struct peer_errand *errand = conn_errand(conn);
+	struct peer_conn *peer_conn = peer_conn_of(conn);
 	const char *reason = NULL;
-	enum tls_begin begin = server_tls_begin(conn, errand->host, &nameless, &reason);
+	enum tls_begin begin =
+	    server_tls_begin(conn, peer_conn->host, &nameless, &reason);
 
-	errand_go_on(errand, begin, reason);
+	peer_conn_go_on(peer_conn, begin, reason);
 }
 
-static enum step errand_tls_answer(
+static enum step peer_conn_tls_answer(
     struct conn *conn, const uint8_t *p, size_t len, size_t *taken)
 {
-	struct peer_errand *errand = conn_errand(conn);
+	struct peer_conn *peer_conn = peer_conn_of(conn);
 	const char *reason = NULL;
 	enum tls_begin begin;
 	(void)taken;
 
-	conn->ops = &errand_ops;
-	begin = server_tls_answer(conn, errand->host, &nameless, p, len, &reason);
-	errand_go_on(errand, begin, reason);
+	conn->ops = &peer_conn_ops;
+	begin = server_tls_answer(conn, peer_conn->host, &nameless, p, len, &reason);
+	peer_conn_go_on(peer_conn, begin, reason);
 	return STEP_NEXT;
 }
 
-static void errand_secured(struct conn *conn)
+static void peer_conn_secured(struct conn *conn)
 {
-	errand_send(conn_errand(conn));
+	peer_conn_send(peer_conn_of(conn));
 }
 
 /* A peer must not send any message. */
-static enum step errand_message(struct conn *conn, const struct message *m)
+static enum step peer_conn_message(struct conn *conn, const struct message *m)
 {
 	(void)m;
-	errand_finish(conn_errand(conn), error_text(ERROR_BAD_PACKET));
+	peer_conn_finish(peer_conn_of(conn), error_text(ERROR_BAD_PACKET));
 	return STEP_CLOSE;
 }
 
-static void errand_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
+static void peer_conn_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
 {
 	(void)bytes;
 	(void)have;
-	errand_finish(conn_errand(conn), error_text(ERROR_BAD_PACKET));
+	peer_conn_finish(peer_conn_of(conn), error_text(ERROR_BAD_PACKET));
 }
 
-static void errand_ended(struct conn *conn, const struct err *err)
+static void peer_conn_ended(struct conn *conn, const struct err *err)
 {
-	struct peer_errand *errand = conn_errand(conn);
+	struct peer_conn *peer_conn = peer_conn_of(conn);
 
-	if (errand->is_sent) {
-		errand_finish(errand, "successfully sent cancel request");
+	if (peer_conn->is_sent) {
+		peer_conn_finish(peer_conn, "successfully sent cancel request");
 		return;
 	}
 	if (err)
 		conn_log(conn, LEVEL_WARNING | KIND_SERVERS, "cannot reach peer %d: %s",
-		    errand->peer->id, err->text);
-	errand_finish(errand, "connect failed");
+		    peer_conn->peer->id, err->text);
+	peer_conn_finish(peer_conn, "connect failed");
 }
 
-static void errand_expired(struct conn *conn)
+static void peer_conn_expired(struct conn *conn)
 {
-	struct peer_errand *errand = conn_errand(conn);
-	bool is_due = conn_now(conn) >= errand->due_us;
+	struct peer_conn *peer_conn = peer_conn_of(conn);
+	bool is_due = conn_now(conn) >= peer_conn->due_us;
 
-	errand_finish(errand, is_due ? "cancel_wait_timeout" : "connect timeout");
+	peer_conn_finish(peer_conn, is_due ? "cancel_wait_timeout" : "connect timeout");
 }
 
-static void errand_closed(struct conn *conn, const char *reason)
+static void peer_conn_closed(struct conn *conn, const char *reason)
 {
-	errand_finish(conn_errand(conn), reason);
+	peer_conn_finish(peer_conn_of(conn), reason);
 }
 
-static const struct conn_ops errand_ops = {
+static const struct conn_ops peer_conn_ops = {
     .name = "peer",
-    .message = errand_message,
-    .expired = errand_expired,
-    .malformed = errand_malformed,
-    .ended = errand_ended,
-    .closed = errand_closed,
-    .connected = errand_connected,
-    .secured = errand_secured,
+    .message = peer_conn_message,
+    .expired = peer_conn_expired,
+    .malformed = peer_conn_malformed,
+    .ended = peer_conn_ended,
+    .closed = peer_conn_closed,
+    .connected = peer_conn_connected,
+    .secured = peer_conn_secured,
 };
 
-static const struct conn_ops errand_asking_ops = {
+static const struct conn_ops peer_conn_asking_ops = {
     .name = "peer asked for TLS",
-    .message = errand_message,
-    .expired = errand_expired,
-    .malformed = errand_malformed,
-    .ended = errand_ended,
-    .closed = errand_closed,
-    .raw = errand_tls_answer,
+    .message = peer_conn_message,
+    .expired = peer_conn_expired,
+    .malformed = peer_conn_malformed,
+    .ended = peer_conn_ended,
+    .closed = peer_conn_closed,
+    .raw = peer_conn_tls_answer,
 };
 
 /* ---- where to ---- */
 
-static void errand_connect(struct peer_errand *errand, const struct sock_target *target)
+static void peer_conn_connect(
+    struct peer_conn *peer_conn, const struct sock_target *target)
 {
-	struct loop *loop = errand->peer->site->loop;
+	struct loop *loop = peer_conn->peer->site->loop;
 	struct err err;
 
 	errno = 0;
-	if (conn_connect(&errand->conn, target, &err) == 0)
+	if (conn_connect(&peer_conn->conn, target, &err) == 0)
 		return;
 	if (errno == EAGAIN)
-		deadline_set(loop, &errand->retry, loop_now(loop) + RETRY_US);
+		deadline_set(loop, &peer_conn->retry, loop_now(loop) + RETRY_US);
 	else
-		errand_ended(&errand->conn, &err);
+		peer_conn_ended(&peer_conn->conn, &err);
 }
 
-static void errand_ip(struct peer_errand *errand, struct sock_addr addr)
+static void peer_conn_ip(struct peer_conn *peer_conn, struct sock_addr addr)
 {
 	struct sock_target target;
 
-	addr.port = (uint16_t)errand->port;
+	addr.port = (uint16_t)peer_conn->port;
 	sock_target_ip(&target, &addr);
-	errand_connect(errand, &target);
+	peer_conn_connect(peer_conn, &target);
 }
 
-static void errand_unix(struct peer_errand *errand)
+static void peer_conn_unix(struct peer_conn *peer_conn)
 {
 	struct sock_target target;
 	struct err err;
 
-	errand->conn.remote.family = AF_UNIX;
-	if (sock_target_unix(&target, errand->host, errand->port, &err) < 0)
-		errand_ended(&errand->conn, &err);
+	peer_conn->conn.remote.family = AF_UNIX;
+	if (sock_target_unix(&target, peer_conn->host, peer_conn->port, &err) < 0)
+		peer_conn_ended(&peer_conn->conn, &err);
 	else
-		errand_connect(errand, &target);
+		peer_conn_connect(peer_conn, &target);
 }
 
-static void errand_retry(struct deadline *d)
+static void peer_conn_retry(struct deadline *d)
 {
-	errand_unix(container_of(d, struct peer_errand, retry));
+	peer_conn_unix(container_of(d, struct peer_conn, retry));
 }
 
-static void errand_resolved(
+static void peer_conn_resolved(
     void *ctx, const struct sock_addr *addrs, size_t count, const struct err *err)
 {
-	struct peer_errand *errand = ctx;
+	struct peer_conn *peer_conn = ctx;
 
-	errand->query = NULL;
+	peer_conn->query = NULL;
 	if (count == 0)
-		errand_ended(&errand->conn, err);
+		peer_conn_ended(&peer_conn->conn, err);
 	else
-		errand_ip(errand, addrs[0]);
+		peer_conn_ip(peer_conn, addrs[0]);
 }
 
-static void errand_launch(struct peer_errand *errand, const struct peer_config *config)
+static void peer_conn_launch(
+    struct peer_conn *peer_conn, const struct peer_config *config)
 {
-	struct peer *peer = errand->peer;
+	struct peer *peer = peer_conn->peer;
 	struct sock_addr addr;
 
-	list_remove(&peer->waiting, &errand->node);
-	list_push_back(&peer->active, &errand->node);
-	errand->is_active = true;
-	errand->host = mem_strdup(config->host);
-	errand->port = config->port;
-	errand->conn.unix_port = (uint16_t)config->port;
+	list_remove(&peer->waiting, &peer_conn->node);
+	list_push_back(&peer->active, &peer_conn->node);
+	peer_conn->is_active = true;
+	peer_conn->host = mem_strdup(config->host);
+	peer_conn->port = config->port;
+	peer_conn->conn.unix_port = (uint16_t)config->port;
 	/* without cancel_wait_timeout, this is the only limit of a connect that hangs
 	 */
 	uint64_t limit = site_settings(peer->site)->global.server_connect_timeout;
-	uint64_t at = limit ? conn_now(&errand->conn) + limit : UINT64_MAX;
-	conn_set_deadline(&errand->conn, at < errand->due_us ? at : errand->due_us);
-	if (*errand->host == '/' || *errand->host == '@')
-		errand_unix(errand);
-	else if (sock_addr_parse(errand->host, 0, &addr) == 0)
-		errand_ip(errand, addr);
+	uint64_t at = limit ? conn_now(&peer_conn->conn) + limit : UINT64_MAX;
+	conn_set_deadline(
+	    &peer_conn->conn, at < peer_conn->due_us ? at : peer_conn->due_us);
+	if (*peer_conn->host == '/' || *peer_conn->host == '@')
+		peer_conn_unix(peer_conn);
+	else if (sock_addr_parse(peer_conn->host, 0, &addr) == 0)
+		peer_conn_ip(peer_conn, addr);
 	else
-		errand->query =
-		    dns_lookup(peer->site->dns, errand->host, errand_resolved, errand);
+		peer_conn->query = dns_lookup(
+		    peer->site->dns, peer_conn->host, peer_conn_resolved, peer_conn);
 }
 
 /* ---- peers ---- */
@@ -371,12 +377,12 @@ static void peer_work(struct later *l)
 	struct node *node;
 
 	while ((node = list_first(&peer->waiting))) {
-		struct peer_errand *errand =
-		    container_of(node, struct peer_errand, node);
+		struct peer_conn *peer_conn =
+		    container_of(node, struct peer_conn, node);
 		if (!config)
-			errand_finish(errand, PEER_UNKNOWN);
+			peer_conn_finish(peer_conn, PEER_UNKNOWN);
 		else if (peer->active.count < peer_room(peer->site, config))
-			errand_launch(errand, config);
+			peer_conn_launch(peer_conn, config);
 		else
 			break;
 	}
@@ -400,21 +406,21 @@ static struct peer *peer_of(struct site *site, int id)
 
 /* ---- requests ---- */
 
-static void errand_begin(struct cancel_request *request, struct peer *peer)
+static void peer_conn_begin(struct cancel_request *request, struct peer *peer)
 {
 	struct site *site = request->home;
 	uint64_t limit = site_settings(site)->global.cancel_wait_timeout;
-	struct peer_errand *errand = mem_zero(sizeof(*errand));
+	struct peer_conn *peer_conn = mem_zero(sizeof(*peer_conn));
 
-	conn_init(&errand->conn, site, &errand_kind, &errand_ops);
-	deadline_init(&errand->retry, errand_retry);
-	site->peers->errand_count++;
-	errand->request = request;
+	conn_init(&peer_conn->conn, site, &peer_conn_kind, &peer_conn_ops);
+	deadline_init(&peer_conn->retry, peer_conn_retry);
+	site->peers->conn_count++;
+	peer_conn->request = request;
 	request->key[KEY_TTL]--;
-	errand->peer = peer;
-	list_push_back(&peer->waiting, &errand->node);
-	errand->due_us = limit ? loop_now(site->loop) + limit : UINT64_MAX;
-	conn_set_deadline(&errand->conn, errand->due_us);
+	peer_conn->peer = peer;
+	list_push_back(&peer->waiting, &peer_conn->node);
+	peer_conn->due_us = limit ? loop_now(site->loop) + limit : UINT64_MAX;
+	conn_set_deadline(&peer_conn->conn, peer_conn->due_us);
 	peer_work(&peer->work);
 }
 
@@ -436,7 +442,7 @@ void peers_forward(struct cancel_request *request, const uint8_t *key, size_t le
 	if (reason)
 		cancel_request_end(request, site, reason);
 	else
-		errand_begin(request, peer_of(site, id));
+		peer_conn_begin(request, peer_of(site, id));
 }
 
 /* ---- the whole ---- */
@@ -471,12 +477,12 @@ void peers_review(struct site *site)
 		loop_later(site->loop, &peer->work);
 }
 
-static void drop_errands(struct list *errands)
+static void drop_conns(struct list *list)
 {
-	struct peer_errand *errand, *next;
+	struct peer_conn *peer_conn, *next;
 
-	list_for_safe (errand, next, errands, node)
-		conn_doom_quietly(&errand->conn, error_text(ERROR_SHUTTING_DOWN));
+	list_for_safe (peer_conn, next, list, node)
+		conn_doom_quietly(&peer_conn->conn, error_text(ERROR_SHUTTING_DOWN));
 }
 
 void peers_drop_all(struct site *site)
@@ -485,14 +491,14 @@ void peers_drop_all(struct site *site)
 	size_t at = 0;
 
 	while ((peer = map_next(site->peers->by_id, &at))) {
-		drop_errands(&peer->waiting);
-		drop_errands(&peer->active);
+		drop_conns(&peer->waiting);
+		drop_conns(&peer->active);
 	}
 }
 
 bool peers_are_idle(const struct site *site)
 {
-	return site->peers->errand_count == 0;
+	return site->peers->conn_count == 0;
 }
 
 size_t peers_count(const struct site *site)

@@ -8,8 +8,8 @@
 #include "broker/broker_floor.h"
 #include "cancel/peers.h"
 #include "net/dns.h"
-#include "session/crew.h"
 #include "session/session.h"
+#include "session/workers.h"
 
 struct config_apply {
 	struct config *config;      /* one reference, as of the next two members */
@@ -17,15 +17,15 @@ struct config_apply {
 	struct tls_setup *tls;
 	struct userlist *users; /* one reference; NULL: the list in force stays */
 	atomic_uint refs;
-	unsigned order;     /* its number, once it goes to all sites */
+	unsigned broadcast; /* number of the broadcast, once it goes to all sites */
 	bool is_obsoleting; /* TLS settings of servers have changed: their connections
 			       are replaced */
 	bool is_tls_only;
 };
 
-/* One as a letter to a worker that did not answer. */
+/* One as a message to a worker that did not answer. */
 struct notice {
-	struct letter letter;
+	struct thread_message message;
 	struct site *site;
 	struct config_apply *apply; /* one reference */
 };
@@ -71,7 +71,7 @@ static void note_change(void *ctx, const char *text)
 {
 	const struct site *site = ctx;
 
-	if (crew_is_control(site))
+	if (workers_is_control(site))
 		log_put(site->log, LEVEL_WARNING | KIND_RELOAD, NULL, "%s", text);
 }
 
@@ -107,13 +107,13 @@ static void adopt(struct site *site, void *ctx)
 {
 	const struct config_apply *a = ctx;
 
-	crew_follow_order(site, a->order);
+	workers_follow_broadcast(site, a->broadcast);
 	config_apply_take(site, a);
 }
 
-static void notice_opened(struct letter *letter)
+static void notice_arrived(struct thread_message *message)
 {
-	struct notice *notice = container_of(letter, struct notice, letter);
+	struct notice *notice = container_of(message, struct notice, message);
 
 	adopt(notice->site, notice->apply);
 	config_apply_unref(&notice->apply);
@@ -122,18 +122,18 @@ static void notice_opened(struct letter *letter)
 
 void config_apply_spread(struct site *control, struct config_apply *a)
 {
-	struct crew *crew = control->crew ? control->crew->crew : NULL;
+	struct workers *workers = control->worker ? control->worker->workers : NULL;
 
-	a->order = crew_begin_order(control);
-	for (unsigned i = 0; crew && i < crew->worker_count; i++)
-		if (!crew_call(&crew->members[i], adopt, a)) {
-			struct crew_member *to = &crew->members[i];
+	a->broadcast = workers_begin_broadcast(control);
+	for (unsigned i = 0; workers && i < workers->worker_count; i++)
+		if (!workers_call(&workers->members[i], adopt, a)) {
+			struct worker *to = &workers->members[i];
 			struct notice *notice = mem_zero(sizeof(*notice));
 			atomic_fetch_add(&a->refs, 1);
-			notice->letter.open = notice_opened;
+			notice->message.handle = notice_arrived;
 			notice->site = to->site;
 			notice->apply = a;
-			crew_post(to, &notice->letter);
+			workers_post(to, &notice->message);
 		}
 	adopt(control, a);
 }

@@ -19,9 +19,9 @@
 #include "daemon/site_build.h"
 #include "daemon/sizing.h"
 #include "daemon/takeover.h"
-#include "daemon/team.h"
 #include "daemon/ticker.h"
 #include "daemon/version.h"
+#include "daemon/worker_threads.h"
 #include "login/listen.h"
 #include "metrics/metrics.h"
 #include "net/tls.h"
@@ -197,16 +197,16 @@ static int start(struct daemon *d, struct err *err)
 	}
 	rc = settle(d, &first, err);
 	if (rc == 0) {
-		unsigned workers = team_size(&first.config->settings);
+		unsigned workers = worker_threads_count(&first.config->settings);
 		if (workers > 1)
-			d->crew = crew_new(workers);
+			d->workers = workers_new(workers);
 		rc = site_build(
-		    &d->site, &first.config->settings, d->crew, workers, err);
+		    &d->site, &first.config->settings, d->workers, workers, err);
 	}
 	if (rc == 0)
 		session_keep_salts(&d->site, &first.config->settings);
 	if (rc == 0)
-		rc = team_start(d, &first.config->settings, err);
+		rc = worker_threads_start(d, &first.config->settings, err);
 	/* pools must not open servers that the old process has and will hand over */
 	if (rc == 0 && d->takes_over)
 		takeover_hold_pools(d);
@@ -227,7 +227,7 @@ static void take_apart(struct daemon *d)
 	takeover_stop_giving(d);
 	takeover_stop_taking(d);
 	metrics_stop(&d->site);
-	team_stop(d);
+	worker_threads_stop(d);
 	if (site->loop) {
 		struct loop *loop = d->site.loop;
 		deadline_clear(loop, &d->exit_due);
@@ -239,12 +239,12 @@ static void take_apart(struct daemon *d)
 	}
 	log_flush(site->log);
 	/* connections that do not close now are closed by the exit */
-	if (d->team)
+	if (d->threads)
 		return;
 	if (site_build_empty(site) < 0)
 		return;
 	site_build_free(site);
-	crew_free(&d->crew);
+	workers_free(&d->workers);
 	loaded_config_done(&d->in_force);
 	log_free(&site->log);
 }
@@ -296,7 +296,7 @@ int daemon_run(const struct options *options)
 	rc = rc == 0 && !d.is_cut_short ? 0 : 1;
 	take_apart(&d);
 	/* a thread that stands still may go on, and use what the exit would free */
-	if (d.team)
+	if (d.threads)
 		_exit(rc);
 	return rc;
 }

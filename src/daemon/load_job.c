@@ -14,7 +14,7 @@
 enum { LONG_SIZE = 64 * 1024 };
 
 struct load_job {
-	struct workers_job job; /* first member */
+	struct helpers_job job; /* first member */
 	char *path;             /* owned */
 	struct loaded_config running, next;
 	int result;
@@ -43,12 +43,12 @@ bool load_job_is_due(const char *path, const struct loaded_config *running)
 	return false;
 }
 
-static struct load_job *job_of(struct workers_job *job)
+static struct load_job *job_of(struct helpers_job *job)
 {
 	return container_of(job, struct load_job, job);
 }
 
-static void run_load(struct workers_job *job)
+static void run_load(struct helpers_job *job)
 {
 	struct load_job *j = job_of(job);
 	struct throttle throttle = {0};
@@ -58,7 +58,7 @@ static void run_load(struct workers_job *job)
 	j->next.throttle = NULL;
 }
 
-static void run_free(struct workers_job *job)
+static void run_free(struct helpers_job *job)
 {
 	struct load_job *j = job_of(job);
 	struct throttle throttle = {0};
@@ -68,7 +68,7 @@ static void run_free(struct workers_job *job)
 	j->next.throttle = NULL;
 }
 
-static void job_done(struct workers_job *job)
+static void job_done(struct helpers_job *job)
 {
 	struct load_job *j = job_of(job);
 
@@ -78,7 +78,7 @@ static void job_done(struct workers_job *job)
 		j->done(j->owner, &j->next, j->result);
 }
 
-static void job_discard(struct workers_job *job)
+static void job_discard(struct helpers_job *job)
 {
 	struct load_job *j = job_of(job);
 
@@ -88,13 +88,13 @@ static void job_discard(struct workers_job *job)
 	mem_free(j);
 }
 
-static struct load_job *job_new(void (*run)(struct workers_job *job))
+static struct load_job *job_new(void (*run)(struct helpers_job *job))
 {
 	struct load_job *j = mem_zero(sizeof(*j));
 
 	loaded_config_init(&j->running);
 	loaded_config_init(&j->next);
-	j->job.kind = WORKERS_READ;
+	j->job.kind = HELPERS_READ;
 	j->job.run = run;
 	j->job.done = job_done;
 	j->job.discard = job_discard;
@@ -102,17 +102,17 @@ static struct load_job *job_new(void (*run)(struct workers_job *job))
 }
 
 /* NULL: discarded. */
-static struct load_job *job_submit(struct workers *workers, struct load_job *j)
+static struct load_job *job_submit(struct helpers *helpers, struct load_job *j)
 {
 	struct err ignored;
 
-	if (workers_submit(workers, &j->job, &ignored) == 0)
+	if (helpers_submit(helpers, &j->job, &ignored) == 0)
 		return j;
 	job_discard(&j->job);
 	return NULL;
 }
 
-struct load_job *load_job_submit(struct workers *workers, const char *path,
+struct load_job *load_job_submit(struct helpers *helpers, const char *path,
     const struct loaded_config *running, load_done_fn *done, void *owner)
 {
 	struct load_job *j = job_new(run_load);
@@ -124,16 +124,16 @@ struct load_job *load_job_submit(struct workers *workers, const char *path,
 	j->running.users_file_id = running->users_file_id;
 	j->done = done;
 	j->owner = owner;
-	return job_submit(workers, j);
+	return job_submit(helpers, j);
 }
 
 void load_job_cancel(struct load_job *job)
 {
-	workers_cancel(&job->job);
+	helpers_cancel(&job->job);
 }
 
 void load_job_free(
-    struct workers *workers, struct userlist **users, struct config **config)
+    struct helpers *helpers, struct userlist **users, struct config **config)
 {
 	struct load_job *j = job_new(run_free);
 
@@ -141,5 +141,5 @@ void load_job_free(
 	j->next.config = *config;
 	*users = NULL;
 	*config = NULL;
-	job_submit(workers, j);
+	job_submit(helpers, j);
 }

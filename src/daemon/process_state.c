@@ -9,9 +9,9 @@
 #include "daemon/notify.h"
 #include "daemon/rebalance.h"
 #include "daemon/takeover.h"
+#include "handoff/movable.h"
 #include "login/listen.h"
-#include "moving/handover.h"
-#include "session/crew.h"
+#include "session/workers.h"
 
 /* How often it is checked whether a shutdown is complete. */
 enum { EXIT_CHECK_US = 333000 };
@@ -28,7 +28,7 @@ static void pause_site(struct site *site)
 
 void process_state_pause(struct site *site)
 {
-	crew_all(site, pause_site);
+	workers_all(site, pause_site);
 }
 
 static void suspend_site(struct site *site)
@@ -51,7 +51,7 @@ void process_state_suspend(struct site *site)
 	struct daemon *d = site_daemon(site);
 
 	rebalance_interrupt(site);
-	crew_all(site, suspend_site);
+	workers_all(site, suspend_site);
 	begin_suspend_timeout(d);
 	deadline_set(site->loop, &d->suspend_due, loop_now(site->loop));
 }
@@ -65,7 +65,7 @@ static void stop_site(struct site *site, void *ctx)
 {
 	struct stillness *s = ctx;
 
-	s->is_still = handover_stop(site) && s->is_still;
+	s->is_still = movable_stop(site) && s->is_still;
 	s->client_count += site_client_count(site);
 }
 
@@ -76,17 +76,18 @@ static bool is_still(struct daemon *d)
 {
 	struct site *site = &d->site;
 	struct stillness s = {.is_still = true};
-	unsigned missed = crew_each(site, stop_site, &s);
+	unsigned missed = workers_each(site, stop_site, &s);
 
 	if (missed > 0)
 		begin_suspend_timeout(d);
-	return missed == 0 && s.is_still && s.client_count == crew_client_count(site);
+	return missed == 0 && s.is_still &&
+	       s.client_count == workers_client_count(site);
 }
 
 static void drop_rest(struct site *site, void *ctx)
 {
 	(void)ctx;
-	handover_drop_rest(site);
+	movable_drop_rest(site);
 }
 
 void process_state_suspend_check(struct deadline *due)
@@ -100,7 +101,7 @@ void process_state_suspend_check(struct deadline *due)
 		return;
 	}
 	if (loop_now(site->loop) >= d->suspend_until_us)
-		(void)crew_each(site, drop_rest, NULL);
+		(void)workers_each(site, drop_rest, NULL);
 	deadline_set(site->loop, due, loop_now(site->loop) + SUSPEND_CHECK_US);
 }
 
@@ -110,7 +111,7 @@ static void resume_site(struct site *site)
 
 	site->catalog->paused = site->catalog->suspended = false;
 	if (was_suspended)
-		handover_start(site);
+		movable_start(site);
 	catalog_kick_all(site->catalog, NULL);
 }
 
@@ -119,7 +120,7 @@ void process_state_resume(struct site *site)
 	takeover_interrupt(site, "RESUME");
 	site->is_still = false;
 	deadline_clear(site->loop, &site_daemon(site)->suspend_due);
-	crew_all(site, resume_site);
+	workers_all(site, resume_site);
 	wait_review(site);
 }
 
@@ -136,11 +137,11 @@ const char *process_state_exit_reason(struct site *site)
 
 	switch (site->shutdown) {
 	case SHUTDOWN_WAIT_FOR_CLIENTS:
-		if (crew_client_count(site) == 0)
+		if (workers_client_count(site) == 0)
 			return "client connections dropped, exiting";
 		break;
 	case SHUTDOWN_WAIT_FOR_SERVERS:
-		if (crew_each(site, add_servers, &servers) == 0 && servers == 0)
+		if (workers_each(site, add_servers, &servers) == 0 && servers == 0)
 			return "server connections dropped, exiting";
 		break;
 	case SHUTDOWN_NONE:
@@ -187,8 +188,8 @@ void process_state_shutdown(struct site *site, enum shutdown_mode mode)
 		return;
 	}
 	listen_close(site, false);
-	crew_all(site, mode == SHUTDOWN_WAIT_FOR_SERVERS ? go_down_with_servers
-							 : go_down_with_clients);
+	workers_all(site, mode == SHUTDOWN_WAIT_FOR_SERVERS ? go_down_with_servers
+							    : go_down_with_clients);
 	if (mode == SHUTDOWN_WAIT_FOR_SERVERS)
 		process_state_pause(site);
 	/* not in this turn, so that clients that are refused get their error first */

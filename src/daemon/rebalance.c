@@ -6,8 +6,8 @@
 
 #include "daemon/daemon.h"
 #include "daemon/rebalance_plan.h"
-#include "session/crew.h"
 #include "session/migrate.h"
+#include "session/workers.h"
 
 /* How often the workers are compared, and for how long it is counted then what the
  * clients of a busy one do. */
@@ -35,12 +35,12 @@ struct rebalance {
 	struct rebalance_plan plan;
 	unsigned steps_left;
 	size_t moved_count;
-	struct seen seen[CREW_MOST];
+	struct seen seen[WORKERS_MOST];
 };
 
-static struct crew *crew_of(const struct rebalance *r)
+static struct workers *workers_of(const struct rebalance *r)
 {
-	return r->control->crew->crew;
+	return r->control->worker->workers;
 }
 
 static void arm(struct rebalance *r, enum phase phase, uint64_t in_us)
@@ -75,11 +75,11 @@ static void begin_anew(struct site *site, void *ctx)
 
 static void begin_all_anew(struct rebalance *r, struct rebalance_load *loads)
 {
-	struct crew *crew = crew_of(r);
+	struct workers *workers = workers_of(r);
 
-	for (unsigned i = 0; i < crew->worker_count; i++) {
+	for (unsigned i = 0; i < workers->worker_count; i++) {
 		struct look look = {.seen = &r->seen[i]};
-		(void)crew_call(&crew->members[i], begin_anew, &look);
+		(void)workers_call(&workers->members[i], begin_anew, &look);
 		loads[i] = look.load;
 	}
 }
@@ -87,10 +87,10 @@ static void begin_all_anew(struct rebalance *r, struct rebalance_load *loads)
 /* New clients are better off at other workers for the next second. */
 static void note_overwork(const struct rebalance *r)
 {
-	struct crew *crew = crew_of(r);
+	struct workers *workers = workers_of(r);
 
-	for (unsigned i = 0; i < crew->worker_count; i++)
-		crew->members[i].is_overworked =
+	for (unsigned i = 0; i < workers->worker_count; i++)
+		workers->members[i].is_overworked =
 		    r->plan.kind == REBALANCE_ACTIVE && i == r->plan.from;
 }
 
@@ -118,7 +118,7 @@ static void choose(struct site *site, void *ctx)
 }
 
 struct step {
-	struct crew_member *to;
+	struct worker *to;
 	size_t gone, left;
 };
 
@@ -131,14 +131,14 @@ static void take_step(struct site *site, void *ctx)
 
 /* ---- the control thread ---- */
 
-static struct crew_member *giver_of(const struct rebalance *r)
+static struct worker *giver_of(const struct rebalance *r)
 {
-	return &crew_of(r)->members[r->plan.from];
+	return &workers_of(r)->members[r->plan.from];
 }
 
 static void end(struct rebalance *r)
 {
-	struct rebalance_load ignored[CREW_MOST];
+	struct rebalance_load ignored[WORKERS_MOST];
 
 	if (r->moved_count)
 		log_put(r->control->log, LEVEL_DEBUG | KIND_CONNECTIONS, NULL,
@@ -153,11 +153,11 @@ static void end(struct rebalance *r)
 
 static void step(struct rebalance *r)
 {
-	struct crew *crew = crew_of(r);
-	struct step step = {.to = &crew->members[r->plan.to]};
+	struct workers *workers = workers_of(r);
+	struct step step = {.to = &workers->members[r->plan.to]};
 
-	if (!crew_is_deaf(crew, r->plan.to))
-		(void)crew_call(giver_of(r), take_step, &step);
+	if (!workers_is_unresponsive(workers, r->plan.to))
+		(void)workers_call(giver_of(r), take_step, &step);
 	r->moved_count += step.gone;
 	if (step.left && --r->steps_left)
 		arm(r, PHASE_MOVE, STEP_US);
@@ -169,7 +169,7 @@ static void begin_moves(struct rebalance *r)
 {
 	struct choice choice = {.plan = &r->plan};
 
-	(void)crew_call(giver_of(r), choose, &choice);
+	(void)workers_call(giver_of(r), choose, &choice);
 	r->steps_left = STEPS_MOST;
 	if (choice.count)
 		step(r);
@@ -179,33 +179,27 @@ static void begin_moves(struct rebalance *r)
 
 static void compare(struct rebalance *r)
 {
-	struct rebalance_load loads[CREW_MOST];
+	struct rebalance_load loads[WORKERS_MOST];
 
 	begin_all_anew(r, loads);
-	r->plan = rebalance_plan(loads, crew_of(r)->worker_count);
+	r->plan = rebalance_plan(loads, workers_of(r)->worker_count);
 	note_overwork(r);
 	if (r->plan.kind == REBALANCE_IDLE) {
 		begin_moves(r);
 	} else if (r->plan.kind == REBALANCE_ACTIVE) {
-		(void)crew_call(giver_of(r), watch, NULL);
+		(void)workers_call(giver_of(r), watch, NULL);
 		arm(r, PHASE_WATCH, WATCH_US);
 	} else {
 		arm(r, PHASE_LOOK, LOOK_US);
 	}
 }
 
-static bool may_move(const struct rebalance *r)
-{
-	const struct daemon *d = site_daemon(r->control);
-
-	return !r->control->catalog->suspended && !d->giving && !d->taking;
-}
-
 static void due(struct deadline *deadline)
 {
 	struct rebalance *r = container_of(deadline, struct rebalance, due);
+	const struct daemon *d = site_daemon(r->control);
 
-	if (!may_move(r))
+	if (r->control->catalog->suspended || d->giving || d->taking)
 		arm(r, PHASE_LOOK, LOOK_US);
 	else if (r->phase == PHASE_LOOK)
 		compare(r);
@@ -225,9 +219,9 @@ void rebalance_interrupt(struct site *site)
 
 void rebalance_start(struct daemon *d)
 {
-	struct rebalance_load ignored[CREW_MOST];
+	struct rebalance_load ignored[WORKERS_MOST];
 
-	if (!d->crew)
+	if (!d->workers)
 		return;
 	d->rebalance = mem_zero(sizeof(*d->rebalance));
 	d->rebalance->control = &d->site;

@@ -13,8 +13,8 @@
 #include "daemon/config_diff.h"
 #include "login/listen.h"
 #include "metrics/metrics.h"
-#include "session/crew.h"
 #include "session/salted.h"
+#include "session/workers.h"
 
 /* ---- taking over ---- */
 
@@ -146,7 +146,7 @@ int reload_take(struct daemon *d, struct loaded_config *next, int result,
 	reload_adopt(d, next);
 	log_put(site->log, LEVEL_DEBUG | KIND_RELOAD, NULL,
 	    "reload: databases, users, rules and certificates are in force");
-	(void)crew_each(site, forget_salted, NULL);
+	(void)workers_each(site, forget_salted, NULL);
 	log_put(site->log, LEVEL_DEBUG | KIND_RELOAD, NULL,
 	    "reload: derived keys are forgotten");
 	return 0;

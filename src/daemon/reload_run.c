@@ -11,8 +11,8 @@
 #include "daemon/notify.h"
 #include "daemon/reload.h"
 #include "session/client.h"
-#include "session/crew.h"
 #include "session/salted.h"
+#include "session/workers.h"
 
 /* Users are taken over at intervals: a loop that is busy without a break would keep
  * other processes off its processor for milliseconds. */
@@ -29,11 +29,11 @@ static void run_finish(struct daemon *d, int result)
 {
 	struct reload_run *r = &d->reloads;
 	struct pool *pool;
-	struct ask *ask;
+	struct pool_request *request;
 
 	userlist_unref(&r->users);
 	if (r->old_users || r->old)
-		load_job_free(d->site.workers, &r->old_users, &r->old);
+		load_job_free(d->site.helpers, &r->old_users, &r->old);
 	r->phase = RELOAD_IDLE;
 	r->result = result;
 	r->done = r->begun;
@@ -41,8 +41,8 @@ static void run_finish(struct daemon *d, int result)
 	list_for (pool, &d->site.catalog->pool_list, node) {
 		if (!pool->database->is_admin)
 			continue;
-		list_for (ask, &pool->clients, node)
-			conn_unpark(&request_client(ask_request(ask))->conn);
+		list_for (request, &pool->clients, node)
+			conn_unpark(&request_client(request_of(request))->conn);
 	}
 	if (r->wanted > r->done) {
 		run_start(d);
@@ -70,7 +70,7 @@ static void next_users(struct deadline *due)
 	struct daemon *d = container_of(r, struct daemon, reloads);
 	struct site *site = &d->site;
 	bool has_more = false;
-	unsigned missed = crew_each(site, some_users, &has_more);
+	unsigned missed = workers_each(site, some_users, &has_more);
 
 	/* a worker that does not answer takes over the rest of the list when it runs
 	 * again */
@@ -109,7 +109,7 @@ static void run_take(
 		r->phase = RELOAD_ADOPTING;
 		r->old_users = d->in_force.users;
 		d->in_force.users = userlist_ref(r->users);
-		crew_order(&d->site, begin_list, &r->users, sizeof(r->users));
+		workers_broadcast(&d->site, begin_list, &r->users, sizeof(r->users));
 		deadline_set(d->site.loop, &r->users_due, loop_now(d->site.loop));
 	} else {
 		run_finish(d, result);
@@ -134,7 +134,7 @@ static void run_start(struct daemon *d)
 	r->phase = RELOAD_READING;
 	if (load_job_is_due(path, &d->in_force))
 		r->job = load_job_submit(
-		    d->site.workers, path, &d->in_force, config_is_loaded, d);
+		    d->site.helpers, path, &d->in_force, config_is_loaded, d);
 	if (r->job)
 		return;
 	loaded_config_init(&next);

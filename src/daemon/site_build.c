@@ -1,6 +1,6 @@
 /*
- * Builds and frees the floors of one site.  daemon.c and team.c decide which sites
- * there are.
+ * Builds and frees the floors of one site.  daemon.c and worker_threads.c decide which
+ * sites there are.
  */
 #include "daemon/site_build.h"
 
@@ -37,7 +37,7 @@ tell(const struct site *site, const char *fmt, ...)
 {
 	va_list ap;
 
-	if (!crew_is_control(site))
+	if (!workers_is_control(site))
 		return;
 	va_start(ap, fmt);
 	log_putv(site->log, LEVEL_LOG, NULL, fmt, ap);
@@ -65,12 +65,13 @@ static int start_engine(
 		    "io_engine is io_uring, which cannot be had: %s; use auto or epoll",
 		    why.text);
 	tell(site, "io_engine is epoll, because io_uring cannot be had: %s", why.text);
-	if (!crew_is_control(site) && crew_control(site->crew->crew)->site->net.ring)
+	if (!workers_is_control(site) &&
+	    workers_control(site->worker->workers)->site->net.ring)
 		log_warning(site->log,
 		    "worker %u uses io_engine epoll, because io_uring cannot be had: "
 		    "%s; raise the limit of locked memory (LimitMEMLOCK, ulimit -l) or "
 		    "use fewer workers",
-		    site->crew->index, why.text);
+		    site->worker->index, why.text);
 	return 0;
 }
 
@@ -81,7 +82,8 @@ static void on_zone(void *ctx, const struct dns_zone_news *news)
 	struct site *site = ctx;
 
 	/* each site looks up names itself: only the first one logs it */
-	if (!crew_may_tell(site, news->zone, news->failure ? UINT64_MAX : news->serial))
+	if (!workers_log_once(
+		site, news->zone, news->failure ? UINT64_MAX : news->serial))
 		return;
 	if (news->failure)
 		log_put(site->log, LEVEL_WARNING | KIND_DNS, NULL,
@@ -92,14 +94,14 @@ static void on_zone(void *ctx, const struct dns_zone_news *news)
 		    news->old_serial, news->serial);
 }
 
-int site_build(struct site *site, const struct settings *settings, struct crew *crew,
-    unsigned index, struct err *err)
+int site_build(struct site *site, const struct settings *settings,
+    struct workers *workers, unsigned index, struct err *err)
 {
 	site->loop = loop_new(&site->mem, err);
 	if (!site->loop)
 		return -1;
 	net_init(&site->net, site->loop, &site->mem);
-	if (crew && crew_join(crew, index, site, err) < 0)
+	if (workers && workers_join(workers, index, site, err) < 0)
 		return -1;
 	if (start_engine(site, settings, err) < 0)
 		return -1;
@@ -110,11 +112,11 @@ int site_build(struct site *site, const struct settings *settings, struct crew *
 	dns_on_zone(site->dns, on_zone, site);
 	site->vars = vars_schema_new(settings->track_extra_parameters);
 	site->catalog = catalog_new(&site->mem);
-	if (crew) {
+	if (workers) {
 		/* Joins the counts of limits, which hold for all sites together.  The
 		 * control site of several workers serves no clients of pools. */
-		catalog_share(site->catalog, crew->central, index);
-		site->catalog->view.serves_nobody = index == crew->worker_count;
+		catalog_share(site->catalog, workers->central, index);
+		site->catalog->view.serves_nobody = index == workers->worker_count;
 	}
 	/* the other floors are made even if this fails, because site_build_free frees
 	 * all of them */
@@ -188,7 +190,7 @@ int site_build_empty(struct site *site)
 {
 	if (!site->catalog)
 		return 0;
-	/* letters that still arrive must not bring new clients or servers */
+	/* messages that still arrive must not bring new clients or servers */
 	site->shutdown = SHUTDOWN_NOW;
 	listen_close(site, true);
 	return site_build_drop_all(site);
@@ -197,7 +199,7 @@ int site_build_empty(struct site *site)
 void site_build_free(struct site *site)
 {
 	/* what has arrived last needs the floors */
-	crew_leave(site);
+	workers_leave(site);
 	if (site->catalog) {
 		migrate_end(site);
 		waits_free(&site->waits);

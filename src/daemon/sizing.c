@@ -14,7 +14,7 @@
 #include "base/map.h"
 #include "base/text.h"
 #include "conf/entry.h"
-#include "daemon/team.h"
+#include "daemon/worker_threads.h"
 #include "metrics/metrics.h"
 
 /* Descriptors for listening sockets, log, event loop, name look-ups, helper threads,
@@ -374,7 +374,7 @@ static void count_descriptors(struct sizing *s, const struct sizing_input *input
 	const struct settings *settings = &c->settings;
 
 	s->clients = settings->max_client_conn > 0 ? settings->max_client_conn : 0;
-	s->others = OTHER_DESCRIPTORS + team_descriptors(input->workers) +
+	s->others = OTHER_DESCRIPTORS + worker_threads_descriptors(input->workers) +
 		    (long long)metrics_descriptors(settings);
 	for (size_t i = 0; i < c->peer_count; i++) {
 		int size = c->peers[i].pool_size;
@@ -410,7 +410,7 @@ void sizing_input_init(struct sizing_input *input, const struct loaded_config *l
 	*input = (struct sizing_input){
 	    .config = loaded->config,
 	    .users = loaded->users,
-	    .workers = team_size(&loaded->config->settings),
+	    .workers = worker_threads_count(&loaded->config->settings),
 	    .has_external_auth = has_external_auth(loaded),
 	    .arena = arena_new(),
 	};

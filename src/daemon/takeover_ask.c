@@ -12,7 +12,7 @@
 
 #include "base/buf.h"
 #include "daemon/takeover.h"
-#include "moving/parcel.h"
+#include "handoff/record.h"
 #include "net/sock.h"
 #include "wire/codec.h"
 #include "wire/message.h"
@@ -167,9 +167,9 @@ static int agree(struct call *call, int *format, struct err *err)
 {
 	struct err ignored;
 
-	*format = PARCEL_FORMAT;
+	*format = RECORD_FORMAT;
 	while (command(call, *format, err) < 0) {
-		if (!call->is_other_format || *format == PARCEL_FORMAT_OLDEST)
+		if (!call->is_other_format || *format == RECORD_FORMAT_OLDEST)
 			return -1;
 		/* ReadyForQuery follows the error */
 		if (await_ready(call, &ignored) < 0)

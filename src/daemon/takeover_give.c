@@ -5,21 +5,21 @@
  * serves the remaining clients, and offers them in further rounds as they become free.
  *
  * With several workers each worker does its part of a step on its own thread while the
- * control thread waits, so that they may use the courier.
+ * control thread waits, so that they may use the channel.
  */
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/courier.h"
+#include "daemon/fd_channel.h"
 #include "daemon/rebalance.h"
 #include "daemon/reload_run.h"
 #include "daemon/takeover.h"
+#include "handoff/handoff.h"
 #include "login/listen.h"
 #include "metrics/metrics.h"
-#include "moving/moving.h"
 #include "net/sock.h"
 #include "session/client.h"
-#include "session/crew.h"
+#include "session/workers.h"
 #include "wire/prepared.h"
 
 enum phase {
@@ -43,17 +43,17 @@ enum {
 
 struct giving {
 	struct daemon *d;
-	struct courier *courier; /* NULL: the new process has gone */
+	struct fd_channel *channel; /* NULL: the new process has gone */
 	struct deadline due;
-	struct moving_counts counts;
+	struct handoff_counts counts;
 	enum phase phase;
 	uint64_t phase_until_us;
 	uint64_t drain_until_us; /* UINT64_MAX: no limit */
 	size_t console_count;
 	int taker_pid;
-	int format;    /* of the parcels that the new process has asked for */
+	int format;    /* of the records that the new process has asked for */
 	bool is_first; /* the first round is in progress */
-	bool is_cut;   /* the courier has ended; it is freed at the deadline `due` */
+	bool is_cut;   /* the channel has ended; it is freed at the deadline `due` */
 };
 
 static struct log *giving_log(const struct giving *g)
@@ -111,7 +111,7 @@ static void hold_still(struct giving *g)
 {
 	struct site *site = &g->d->site;
 
-	crew_all(site, hold_site);
+	workers_all(site, hold_site);
 	each_console(site, stop_console);
 	g->phase = GIVING_STOPPING;
 	g->phase_until_us = giving_now(g) + BUSY_US;
@@ -121,7 +121,7 @@ static void hold_still(struct giving *g)
 static void keep_site(struct site *site)
 {
 	site->catalog->suspended = false;
-	moving_keep(site);
+	handoff_keep(site);
 	catalog_kick_all(site->catalog, NULL);
 }
 
@@ -130,25 +130,19 @@ static void keep_site(struct site *site)
 static void let_go_of_site(struct site *site)
 {
 	site->catalog->is_leaving = true;
-	moving_let_go(site);
+	handoff_let_go(site);
 	keep_site(site);
-}
-
-static void go_on(struct giving *g)
-{
-	crew_all(&g->d->site, keep_site);
-	each_console(&g->d->site, start_console);
 }
 
 static void giving_free(struct giving *g)
 {
 	deadline_clear(g->d->site.loop, &g->due);
-	courier_free(&g->courier);
+	fd_channel_free(&g->channel);
 	g->d->giving = NULL;
 	mem_free(g);
 }
 
-/* Frees the courier later, because it may be in a call to this file. */
+/* Frees the channel later, because it may be in a call to this file. */
 static void close_later(struct giving *g)
 {
 	g->is_cut = true;
@@ -163,9 +157,9 @@ static void give_up(struct giving *g, const char *why)
 
 	if (g->phase == GIVING_SERVING)
 		return;
-	if (g->courier)
-		(void)courier_send(
-		    g->courier, TAKEOVER_GIVEN_UP, why, strlen(why), -1, 0, &ignored);
+	if (g->channel)
+		(void)fd_channel_send(
+		    g->channel, TAKEOVER_GIVEN_UP, why, strlen(why), -1, 0, &ignored);
 	if (g->is_first)
 		log_put(giving_log(g), LEVEL_ERROR | KIND_TAKEOVER, NULL,
 		    "takeover by process %d failed: %s; this process goes on",
@@ -175,7 +169,8 @@ static void give_up(struct giving *g, const char *why)
 		    "process %d takes no more clients: %s; they stay until they leave",
 		    g->taker_pid, why);
 	g->phase = GIVING_SERVING;
-	go_on(g);
+	workers_all(&g->d->site, keep_site);
+	each_console(&g->d->site, start_console);
 	close_later(g);
 }
 
@@ -203,7 +198,7 @@ static void count_console(struct client *client)
  */
 static size_t staying_count(struct giving *g)
 {
-	size_t all = crew_client_count(&g->d->site);
+	size_t all = workers_client_count(&g->d->site);
 
 	g->console_count = 0;
 	each_console(&g->d->site, count_console);
@@ -216,7 +211,7 @@ static void commit(struct giving *g)
 	size_t staying = staying_count(g);
 	struct err ignored;
 
-	crew_all(site, let_go_of_site);
+	workers_all(site, let_go_of_site);
 	each_console(site, start_console);
 	if (g->is_first) {
 		log_put(giving_log(g), LEVEL_LOG | KIND_TAKEOVER, NULL,
@@ -232,8 +227,8 @@ static void commit(struct giving *g)
 	}
 	g->phase = GIVING_SERVING;
 	g->is_first = false;
-	if (courier_send(
-		g->courier, TAKEOVER_DONE, NULL, 0, -1, SEND_PATIENCE_MS, &ignored) < 0)
+	if (fd_channel_send(
+		g->channel, TAKEOVER_DONE, NULL, 0, -1, SEND_PATIENCE_MS, &ignored) < 0)
 		close_later(g);
 	else
 		look_again(g, LOOK_US);
@@ -258,7 +253,7 @@ static void decide(struct giving *g)
 		return;
 	}
 	g->phase = GIVING_DECIDED;
-	if (courier_send(g->courier, TAKEOVER_GO, NULL, 0, -1, 0, &err) < 0)
+	if (fd_channel_send(g->channel, TAKEOVER_GO, NULL, 0, -1, 0, &err) < 0)
 		give_up(g, err.text);
 }
 
@@ -268,7 +263,7 @@ static void decide(struct giving *g)
 static void break_off(struct giving *g, const char *why)
 {
 	if (g->phase == GIVING_DECIDED)
-		courier_cut(g->courier);
+		fd_channel_cut(g->channel);
 	if (g->phase != GIVING_SERVING)
 		give_up(g, why);
 }
@@ -283,17 +278,17 @@ struct offering {
 	bool has_failed;
 };
 
-static int emit(void *ctx, const struct parcel *parcel, int fd)
+static int emit(void *ctx, const struct record *record, int fd)
 {
 	struct offering *o = ctx;
 	struct buf bytes;
 	int result;
 
 	buf_init(&bytes, 0);
-	parcel_encode(parcel, o->giving->format, &bytes);
+	record_encode(record, o->giving->format, &bytes);
 	result = bytes.failed
 		     ? err_set(&o->err, "%s", error_text(ERROR_OUT_OF_MEMORY))
-		     : courier_send(o->giving->courier, (uint8_t)parcel->kind,
+		     : fd_channel_send(o->giving->channel, (uint8_t)record->kind,
 			   bytes.bytes, bytes.len, fd, SEND_PATIENCE_MS, &o->err);
 	buf_wipe_done(&bytes);
 	return result;
@@ -318,8 +313,8 @@ static int emit_origin(struct offering *o)
 {
 	struct site *site = &o->giving->d->site;
 	size_t count = vars_schema_count(site->vars);
-	struct parcel_var *names = mem_zero(count * sizeof(*names));
-	const struct parcel parcel = {.kind = PARCEL_ORIGIN,
+	struct record_var *names = mem_zero(count * sizeof(*names));
+	const struct record record = {.kind = RECORD_ORIGIN,
 	    .origin = {.version = site->version,
 		.pid = (int)getpid(),
 		.next_id = o->next_id,
@@ -331,26 +326,17 @@ static int emit_origin(struct offering *o)
 
 	for (size_t i = 0; i < count; i++)
 		names[i].value = vars_schema_name(site->vars, i);
-	int result = emit(o, &parcel, -1);
+	int result = emit(o, &record, -1);
 	mem_free(names);
 	return result;
-}
-
-/* The new process does not read any more.  It may have sent the reason before, which
- * the cut delivers. */
-static void give_up_unread(struct giving *g, const char *why)
-{
-	courier_cut(g->courier);
-	if (g->phase != GIVING_SERVING)
-		give_up(g, why);
 }
 
 static void stop_site(struct site *site, void *ctx)
 {
 	struct giving *g = ctx;
-	struct moving_counts own;
+	struct handoff_counts own;
 
-	moving_stop(site, g->format, g->is_first, &own);
+	handoff_stop(site, g->format, g->is_first, &own);
 	g->counts.silent += own.silent;
 	g->counts.pending += own.pending;
 	g->counts.busy += own.busy;
@@ -367,7 +353,7 @@ static void offer_site(struct site *site, void *ctx)
 	if (o->has_failed)
 		return;
 	stop_site(site, o->giving);
-	o->has_failed = moving_offer(site, o->giving->is_first, emit, o) < 0;
+	o->has_failed = handoff_offer(site, o->giving->is_first, emit, o) < 0;
 }
 
 /* -1: the new process does not read.  1: a worker does not answer. */
@@ -376,18 +362,18 @@ static int offer_all(struct offering *o)
 	struct giving *g = o->giving;
 	struct site *site = &g->d->site;
 
-	if (crew_each(site, note_ids, o) > 0)
+	if (workers_each(site, note_ids, o) > 0)
 		return 1;
 	if (g->is_first && emit_origin(o) < 0)
 		return -1;
 	memset(&g->counts, 0, sizeof(g->counts));
-	unsigned missed = crew_each(site, offer_site, o);
+	unsigned missed = workers_each(site, offer_site, o);
 	if (o->has_failed)
 		return -1;
 	if (missed > 0)
 		return 1;
-	return courier_send(
-	    g->courier, TAKEOVER_END, NULL, 0, -1, SEND_PATIENCE_MS, &o->err);
+	return fd_channel_send(
+	    g->channel, TAKEOVER_END, NULL, 0, -1, SEND_PATIENCE_MS, &o->err);
 }
 
 static void offer(struct giving *g)
@@ -396,9 +382,13 @@ static void offer(struct giving *g)
 
 	err_set(&o.err, "%s", error_text(ERROR_OUT_OF_MEMORY));
 	int result = offer_all(&o);
-	if (result < 0)
-		give_up_unread(g, o.err.text);
-	else if (result > 0)
+	if (result < 0) {
+		/* The new process does not read any more.  It may have sent the reason
+		 * before, which the cut delivers. */
+		fd_channel_cut(g->channel);
+		if (g->phase != GIVING_SERVING)
+			give_up(g, o.err.text);
+	} else if (result > 0)
 		give_up(g, WORKER_SILENT);
 	if (result != 0)
 		return;
@@ -413,7 +403,7 @@ static void stop_on(struct giving *g)
 	bool is_over = giving_now(g) >= g->phase_until_us;
 
 	memset(&g->counts, 0, sizeof(g->counts));
-	unsigned missed = crew_each(&g->d->site, stop_site, g);
+	unsigned missed = workers_each(&g->d->site, stop_site, g);
 	if (!is_over && (missed > 0 || g->counts.pending > 0 ||
 			    (g->is_first && g->counts.busy > 0)))
 		look_again(g, LOOK_US);
@@ -446,7 +436,7 @@ static void look_for_more(struct site *site, void *ctx)
 {
 	struct more *more = ctx;
 
-	more->is_there = more->is_there || moving_has_more(site, more->format);
+	more->is_there = more->is_there || handoff_has_more(site, more->format);
 }
 
 static void refuse_paused(struct site *site)
@@ -461,8 +451,8 @@ static bool may_offer_more(struct giving *g)
 	struct site *site = &g->d->site;
 	struct more more = {.format = g->format};
 
-	if (g->courier && !reload_run_is_reading(site))
-		(void)crew_each(site, look_for_more, &more);
+	if (g->channel && !reload_run_is_reading(site))
+		(void)workers_each(site, look_for_more, &more);
 	return more.is_there;
 }
 
@@ -471,17 +461,17 @@ static void serve_rest(struct giving *g)
 	struct site *site = &g->d->site;
 	bool has_more = may_offer_more(g);
 	bool is_over = giving_now(g) >= g->drain_until_us;
-	size_t client_count = crew_client_count(site);
+	size_t client_count = workers_client_count(site);
 
 	if (has_more && !is_over && site->shutdown == SHUTDOWN_NONE) {
 		hold_still(g);
 		return;
 	}
-	crew_all(site, refuse_paused);
+	workers_all(site, refuse_paused);
 	if (is_over && client_count > 0) {
 		log_put(site->log, LEVEL_LOG | KIND_TAKEOVER, NULL,
 		    "takeover_drain_timeout: closing %zu clients", client_count);
-		crew_all(site, drop_rest);
+		workers_all(site, drop_rest);
 	} else if (client_count == 0 && (is_over || !takeover_has_elder(g->d))) {
 		log_put(site->log, LEVEL_LOG | KIND_TAKEOVER, NULL,
 		    "client connections dropped, exiting");
@@ -492,9 +482,9 @@ static void serve_rest(struct giving *g)
 }
 
 /* The new process has gone, or has taken nothing. */
-static void without_courier(struct giving *g)
+static void without_channel(struct giving *g)
 {
-	courier_free(&g->courier);
+	fd_channel_free(&g->channel);
 	g->is_cut = false;
 	if (!g->d->site.catalog->is_leaving)
 		giving_free(g);
@@ -507,7 +497,7 @@ static void giving_due(struct deadline *due)
 	struct giving *g = container_of(due, struct giving, due);
 
 	if (g->is_cut) {
-		without_courier(g);
+		without_channel(g);
 		return;
 	}
 	switch (g->phase) {
@@ -568,7 +558,7 @@ static void giving_ended(void *ctx, const struct err *err)
 	close_later(g);
 }
 
-static const struct courier_ops giving_ops = {
+static const struct fd_channel_ops giving_ops = {
     .arrived = giving_arrived,
     .ended = giving_ended,
 };
@@ -590,12 +580,12 @@ static int refuse(const struct daemon *d, int format, struct err *err)
 {
 	const struct site *site = &d->site;
 
-	if (!parcel_is_known_format(format))
+	if (!record_is_known_format(format))
 		return err_set(err,
 		    TAKEOVER_FORMAT_TEXT
 		    " %d is not known here, only %d to %d: the two processes are of "
 		    "different versions",
-		    format, PARCEL_FORMAT_OLDEST, PARCEL_FORMAT);
+		    format, RECORD_FORMAT_OLDEST, RECORD_FORMAT);
 	if (d->giving)
 		return err_set(err, "a takeover is under way");
 	if (takeover_is_beginning(d))
@@ -625,7 +615,7 @@ int takeover_give(
 	g->is_first = true;
 	g->format = format;
 	g->taker_pid = console->conn.peer_pid;
-	g->courier = courier_new(site->loop, ends[0], &giving_ops, g);
+	g->channel = fd_channel_new(site->loop, ends[0], &giving_ops, g);
 	deadline_init(&g->due, giving_due);
 	d->giving = g;
 	*fd = ends[1];
@@ -656,7 +646,27 @@ bool takeover_may_pass_to_newer(
 	struct giving *g = d->giving;
 	struct err ignored;
 
-	return g && g->courier && !g->is_cut && g->phase == GIVING_SERVING &&
-	       courier_send(g->courier, TAKEOVER_STRAY, packet, len,
+	return g && g->channel && !g->is_cut && g->phase == GIVING_SERVING &&
+	       fd_channel_send(g->channel, TAKEOVER_STRAY, packet, len,
 		   client->conn.stream.fd, 0, &ignored) == 0;
+}
+
+/* ---- cancel requests: each of the two processes knows only its own clients ---- */
+
+/* A request that has come from another process goes on in the same direction only, so
+ * that it cannot travel in a circle. */
+bool takeover_may_pass_cancel(struct client *client, const uint8_t *packet, size_t len)
+{
+	struct daemon *d = site_daemon(client->conn.site);
+
+	switch ((enum passed_from)client->passed_from) {
+	case PASSED_BY_OLDER:
+		return takeover_may_pass_to_newer(d, client, packet, len);
+	case PASSED_BY_NEWER:
+		return takeover_may_pass_to_older(d, client, packet, len);
+	case PASSED_BY_NOBODY:
+		break;
+	}
+	return takeover_may_pass_to_newer(d, client, packet, len) ||
+	       takeover_may_pass_to_older(d, client, packet, len);
 }

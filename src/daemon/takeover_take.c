@@ -7,13 +7,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "daemon/courier.h"
-#include "daemon/crates.h"
+#include "daemon/fd_channel.h"
 #include "daemon/takeover.h"
+#include "daemon/takeover_unpack.h"
+#include "handoff/handoff.h"
 #include "login/listen.h"
 #include "metrics/metrics.h"
-#include "moving/moving.h"
-#include "session/crew.h"
+#include "session/workers.h"
 
 enum {
 	SEND_PATIENCE_MS = 2000,
@@ -29,16 +29,17 @@ enum phase {
 
 struct taking {
 	struct daemon *d;
-	struct courier *courier;
-	/* of the control site; NULL before the sender's first parcel */
-	struct moving *moving;
-	struct crate *origin; /* the sender's first parcel; NULL: not received yet */
-	struct list crates;
-	struct deadline due; /* frees it, outside of the courier's calls */
+	struct fd_channel *channel;
+	/* of the control site; NULL before the sender's first record */
+	struct handoff *handoff;
+	struct packed_record
+	    *origin; /* the sender's first record; NULL: not received yet */
+	struct list packed_records;
+	struct deadline due; /* frees it, outside of the channel's calls */
 	struct err err;
 	enum phase phase;
-	struct crates_counts counts;
-	int format; /* of the parcels */
+	struct unpacked_counts counts;
+	int format; /* of the records */
 	int old_pid;
 	int console;      /* of the old process, which would give up if it were closed
 			     before it has let go; or -1 */
@@ -59,17 +60,13 @@ static struct log *taking_log(const struct taking *t)
 	return t->d->site.log;
 }
 
-static struct crate *first_crate(const struct taking *t)
-{
-	return container_of(list_first(&t->crates), struct crate, node);
-}
-
 static void throw_away(struct taking *t)
 {
-	while (!list_is_empty(&t->crates)) {
-		struct crate *crate = first_crate(t);
-		list_remove(&t->crates, &crate->node);
-		crate_free(&crate);
+	while (!list_is_empty(&t->packed_records)) {
+		struct packed_record *packed = container_of(
+		    list_first(&t->packed_records), struct packed_record, node);
+		list_remove(&t->packed_records, &packed->node);
+		packed_record_free(&packed);
 	}
 	t->is_linked = false;
 }
@@ -127,7 +124,7 @@ static void fail(struct taking *t)
 
 	if (t->has_failed)
 		return;
-	(void)courier_send(t->courier, TAKEOVER_FAILED, t->err.text,
+	(void)fd_channel_send(t->channel, TAKEOVER_FAILED, t->err.text,
 	    strlen(t->err.text), -1, SEND_PATIENCE_MS, &ignored);
 	if (!t->is_first)
 		log_put(taking_log(t), LEVEL_WARNING | KIND_TAKEOVER, NULL,
@@ -156,7 +153,7 @@ static void take_secret(struct site *site, void *ctx)
 
 static void release_site(struct site *site)
 {
-	moving_keep(site);
+	handoff_keep(site);
 	catalog_kick_all(site->catalog, NULL);
 }
 
@@ -168,14 +165,15 @@ static void unpack_all(struct taking *t)
 	struct site *site = &t->d->site;
 
 	if (t->is_first)
-		(void)crew_each(site, take_secret, site->mock_secret);
+		(void)workers_each(site, take_secret, site->mock_secret);
 	if (t->is_paused)
-		crew_all(site, pause_site);
+		workers_all(site, pause_site);
 	t->is_paused = false;
-	if (t->moving)
-		crates_unpack(site, t->moving, &t->crates, t->origin, &t->counts);
+	if (t->handoff)
+		takeover_unpack(
+		    site, t->handoff, &t->packed_records, t->origin, &t->counts);
 	if (t->is_first)
-		crew_all(site, release_site);
+		workers_all(site, release_site);
 	listen_start(site);
 }
 
@@ -193,7 +191,7 @@ static void finish_first(struct taking *t)
 /* Accepts: after ALIVE the old process cannot take anything back. */
 static void go(struct taking *t)
 {
-	if (courier_send(t->courier, TAKEOVER_ALIVE, NULL, 0, -1, 0, &t->err) < 0) {
+	if (fd_channel_send(t->channel, TAKEOVER_ALIVE, NULL, 0, -1, 0, &t->err) < 0) {
 		hang_up(t);
 		return;
 	}
@@ -219,12 +217,12 @@ static int prepare(struct taking *t)
 
 static void ready(struct taking *t)
 {
-	if (!t->moving || t->is_linked) {
+	if (!t->handoff || t->is_linked) {
 		err_set(&t->err, "what came was not whole");
 		fail(t);
 	} else if (prepare(t) < 0) {
 		fail(t);
-	} else if (courier_send(t->courier, TAKEOVER_READY, NULL, 0, -1,
+	} else if (fd_channel_send(t->channel, TAKEOVER_READY, NULL, 0, -1,
 		       SEND_PATIENCE_MS, &t->err) < 0) {
 		hang_up(t);
 	} else {
@@ -232,9 +230,9 @@ static void ready(struct taking *t)
 	}
 }
 
-static int begin(struct taking *t, const struct parcel_origin *origin)
+static int begin(struct taking *t, const struct record_origin *origin)
 {
-	t->moving = moving_new(&t->d->site, origin, &t->err);
+	t->handoff = handoff_new(&t->d->site, origin, &t->err);
 	t->old_pid = origin->pid;
 #ifdef SYS_pidfd_open
 	if (t->old_process < 0)
@@ -243,87 +241,74 @@ static int begin(struct taking *t, const struct parcel_origin *origin)
 	t->is_paused = origin->is_paused;
 	if (origin->mock_secret.len == sizeof(t->d->site.mock_secret))
 		take_secret(&t->d->site, (void *)(uintptr_t)origin->mock_secret.at);
-	return t->moving ? 0 : -1;
+	return t->handoff ? 0 : -1;
 }
 
 /* A linked server must come directly after its client. */
-static int check_order(struct taking *t, const struct parcel *parcel)
+static int check_order(struct taking *t, const struct record *record)
 {
-	bool is_due = parcel->kind == PARCEL_SERVER && parcel->server.is_linked;
+	bool is_due = record->kind == RECORD_SERVER && record->server.is_linked;
 
 	if (is_due != t->is_linked)
 		return err_set(&t->err, "a client without its server");
-	t->is_linked = parcel->kind == PARCEL_CLIENT && parcel->client.is_linked;
+	t->is_linked = record->kind == RECORD_CLIENT && record->client.is_linked;
 	return 0;
 }
 
-static bool has_descriptor(enum parcel_kind kind)
+static int look(struct taking *t, const struct record *record, int fd)
 {
-	return kind == PARCEL_CLIENT || kind == PARCEL_SERVER ||
-	       kind == PARCEL_LISTENER;
-}
+	bool has_descriptor = record->kind == RECORD_CLIENT ||
+			      record->kind == RECORD_SERVER ||
+			      record->kind == RECORD_LISTENER;
 
-static int look(struct taking *t, const struct parcel *parcel, int fd)
-{
-	if (has_descriptor(parcel->kind) != (fd >= 0))
-		return err_set(&t->err, "a parcel without its descriptor");
-	if (parcel->kind == PARCEL_ORIGIN && t->moving)
+	if (has_descriptor != (fd >= 0))
+		return err_set(&t->err, "a record without its descriptor");
+	if (record->kind == RECORD_ORIGIN && t->handoff)
 		return err_set(&t->err, "it begins twice");
-	if (parcel->kind == PARCEL_ORIGIN)
-		return begin(t, &parcel->origin);
-	if (!t->moving)
+	if (record->kind == RECORD_ORIGIN)
+		return begin(t, &record->origin);
+	if (!t->handoff)
 		return err_set(&t->err, "it has no beginning");
-	if (check_order(t, parcel) < 0)
+	if (check_order(t, record) < 0)
 		return -1;
-	return moving_check(t->moving, parcel, &t->err);
+	return handoff_check(t->handoff, record, &t->err);
 }
 
 static void lay_aside(
-    struct taking *t, const struct parcel *parcel, struct crate *crate)
+    struct taking *t, const struct record *record, struct packed_record *packed)
 {
-	if (parcel->kind == PARCEL_ORIGIN) {
-		t->origin = crate;
+	if (record->kind == RECORD_ORIGIN) {
+		t->origin = packed;
 		return;
 	}
-	crate->is_linked =
-	    parcel->kind == PARCEL_CLIENT ? parcel->client.is_linked : false;
-	list_push_back(&t->crates, &crate->node);
+	packed->is_linked =
+	    record->kind == RECORD_CLIENT ? record->client.is_linked : false;
+	list_push_back(&t->packed_records, &packed->node);
 }
 
 static void collect(
-    struct taking *t, enum parcel_kind kind, const uint8_t *bytes, size_t len, int fd)
+    struct taking *t, enum record_kind kind, const uint8_t *bytes, size_t len, int fd)
 {
 	struct arena *arena = arena_new();
-	struct parcel parcel;
-	int result = parcel_decode(&parcel, kind, t->format, bytes, len, arena);
+	struct record record;
+	int result = record_decode(&record, kind, t->format, bytes, len, arena);
 
 	if (result < 0)
 		err_set(&t->err, "what came cannot be read (%c, %zu bytes)", kind, len);
 	else
-		result = look(t, &parcel, fd);
+		result = look(t, &record, fd);
 	if (result < 0) {
 		if (fd >= 0)
 			close(fd);
 		fail(t);
-	} else if (kind == PARCEL_LISTENER) {
-		listen_take(&t->d->site, fd, parcel.listener.is_unix);
+	} else if (kind == RECORD_LISTENER) {
+		listen_take(&t->d->site, fd, record.listener.is_unix);
 	} else {
-		lay_aside(t, &parcel, crate_new(kind, t->format, bytes, len, fd));
+		lay_aside(
+		    t, &record, packed_record_new(kind, t->format, bytes, len, fd));
 	}
-	mem_wipe(&parcel, sizeof(parcel));
+	mem_wipe(&record, sizeof(record));
 	arena_free(&arena);
-}
-
-static bool is_parcel(uint8_t kind)
-{
-	return kind >= 'A' && kind <= 'Z';
-}
-
-static void given_up(struct taking *t, const uint8_t *bytes, size_t len)
-{
-	err_set(&t->err, "the running process has given up: %.*s",
-	    len < 200 ? (int)len : 200, (const char *)bytes);
-	give_back(t);
 }
 
 static void taking_arrived(
@@ -334,8 +319,8 @@ static void taking_arrived(
 	if (t->has_failed) {
 		if (fd >= 0)
 			close(fd);
-	} else if (is_parcel(kind) && t->phase == TAKING_COLLECTING) {
-		collect(t, (enum parcel_kind)kind, bytes, len, fd);
+	} else if (kind >= 'A' && kind <= 'Z' && t->phase == TAKING_COLLECTING) {
+		collect(t, (enum record_kind)kind, bytes, len, fd);
 	} else if (kind == TAKEOVER_STRAY && fd >= 0) {
 		listen_admit(&t->d->site, fd, PASSED_BY_OLDER, bytes, len);
 	} else if (kind == TAKEOVER_END && t->phase == TAKING_COLLECTING) {
@@ -343,7 +328,9 @@ static void taking_arrived(
 	} else if (kind == TAKEOVER_GO && t->phase == TAKING_READY) {
 		go(t);
 	} else if (kind == TAKEOVER_GIVEN_UP) {
-		given_up(t, bytes, len);
+		err_set(&t->err, "the running process has given up: %.*s",
+		    len < 200 ? (int)len : 200, (const char *)bytes);
+		give_back(t);
 	} else if (kind == TAKEOVER_DONE && t->phase == TAKING_WAITING) {
 		t->phase = TAKING_COLLECTING;
 		elder_has_let_go(t);
@@ -360,13 +347,14 @@ static void taking_arrived(
 /* The server of the last client has not come. */
 static void drop_half(struct taking *t)
 {
-	struct crate *crate;
+	struct packed_record *packed;
 
 	if (!t->is_linked)
 		return;
-	crate = container_of(list_last(&t->crates), struct crate, node);
-	list_remove(&t->crates, &crate->node);
-	crate_free(&crate);
+	packed =
+	    container_of(list_last(&t->packed_records), struct packed_record, node);
+	list_remove(&t->packed_records, &packed->node);
+	packed_record_free(&packed);
 	t->is_linked = false;
 }
 
@@ -384,7 +372,7 @@ static int prepare_alone(struct taking *t)
 	}
 	if (listen_open(&d->site, LISTEN_PATIENCE_MS, &why) == 0)
 		return 0;
-	if (list_is_empty(&t->crates))
+	if (list_is_empty(&t->packed_records))
 		return err_set(&t->err,
 		    "the running process has ended before it had handed over "
 		    "everything, and then: %s",
@@ -429,7 +417,8 @@ static bool await_end_of_elder(const struct taking *t)
 /* The connection has ended without GIVEN_UP. */
 static void old_has_ended(struct taking *t)
 {
-	if (t->phase == TAKING_WAITING || (!t->is_first && list_is_empty(&t->crates)))
+	if (t->phase == TAKING_WAITING ||
+	    (!t->is_first && list_is_empty(&t->packed_records)))
 		return;
 	if (await_end_of_elder(t)) {
 		go_on_alone(t);
@@ -455,7 +444,7 @@ static void taking_ended(void *ctx, const struct err *err)
 	end_taking(t);
 }
 
-static const struct courier_ops taking_ops = {
+static const struct fd_channel_ops taking_ops = {
     .arrived = taking_arrived,
     .ended = taking_ended,
 };
@@ -473,10 +462,10 @@ static void taking_free(struct taking *t)
 	t->d->taking = NULL;
 	deadline_clear(t->d->site.loop, &t->due);
 	throw_away(t);
-	moving_free(&t->moving);
-	courier_free(&t->courier);
-	crate_free(&t->origin);
-	crew_all(&t->d->site, note_unshared);
+	handoff_free(&t->handoff);
+	fd_channel_free(&t->channel);
+	packed_record_free(&t->origin);
+	workers_all(&t->d->site, note_unshared);
 	close_console(t);
 	if (t->old_process >= 0)
 		close(t->old_process);
@@ -488,27 +477,11 @@ static void taking_due(struct deadline *due)
 	struct taking *t = container_of(due, struct taking, due);
 
 	if (t->is_cut && !t->has_ended) {
-		courier_cut(t->courier);
+		fd_channel_cut(t->channel);
 		taking_ended(t, NULL);
 	} else if (!t->is_held) {
 		taking_free(t);
 	}
-}
-
-/* takeover_take does not use it any more.  It is freed if the old process has ended
- * meanwhile. */
-static void let_loose(struct taking *t)
-{
-	t->is_held = false;
-	if (t->has_ended)
-		deadline_set(t->d->site.loop, &t->due, loop_now(t->d->site.loop));
-}
-
-static void say_taken(const struct taking *t)
-{
-	log_put(taking_log(t), LEVEL_LOG | KIND_TAKEOVER, NULL,
-	    "took over %zu clients and %zu idle servers from process %d",
-	    t->counts.clients, t->counts.servers, t->old_pid);
 }
 
 static struct taking *taking_new(struct daemon *d, const struct takeover_terms *terms)
@@ -521,15 +494,15 @@ static struct taking *taking_new(struct daemon *d, const struct takeover_terms *
 	t->old_pid = terms->pid;
 	t->old_process = -1;
 	t->is_first = t->is_held = true;
-	list_init(&t->crates);
+	list_init(&t->packed_records);
 	deadline_init(&t->due, taking_due);
-	t->courier = courier_new(d->site.loop, terms->fd, &taking_ops, t);
+	t->channel = fd_channel_new(d->site.loop, terms->fd, &taking_ops, t);
 	return t;
 }
 
 void takeover_hold_pools(struct daemon *d)
 {
-	crew_all(&d->site, hold_site);
+	workers_all(&d->site, hold_site);
 }
 
 /* Nobody has answered.  If nobody listens any more either, the old process was killed,
@@ -547,7 +520,7 @@ static int start_alone(
 	if (pidfile_check(&d->pidfile, terms->pid, site->log, err) < 0 ||
 	    listen_open(site, LISTEN_PATIENCE_MS, err) < 0)
 		return -1;
-	crew_all(site, release_site);
+	workers_all(site, release_site);
 	return 0;
 }
 
@@ -569,8 +542,12 @@ int takeover_take(struct daemon *d, struct err *err)
 		*err = t->err;
 		return -1;
 	}
-	say_taken(t);
-	let_loose(t);
+	log_put(taking_log(t), LEVEL_LOG | KIND_TAKEOVER, NULL,
+	    "took over %zu clients and %zu idle servers from process %d",
+	    t->counts.clients, t->counts.servers, t->old_pid);
+	t->is_held = false; /* it is freed if the old process has ended meanwhile */
+	if (t->has_ended)
+		deadline_set(t->d->site.loop, &t->due, loop_now(t->d->site.loop));
 	return 0;
 }
 
@@ -597,6 +574,6 @@ bool takeover_may_pass_to_older(
 	struct err ignored;
 
 	return t && !t->has_failed &&
-	       courier_send(t->courier, TAKEOVER_STRAY, packet, len,
+	       fd_channel_send(t->channel, TAKEOVER_STRAY, packet, len,
 		   client->conn.stream.fd, 0, &ignored) == 0;
 }

@@ -12,7 +12,7 @@
 #include "daemon/reload.h"
 #include "pool/catalog.h"
 #include "pool/pool.h"
-#include "session/crew.h"
+#include "session/workers.h"
 
 /* Housekeeping runs at least this often, as idle limits can be as short as a second. */
 enum { TIDY_MOST_US = 3000000 };
@@ -71,10 +71,10 @@ static void stats_due(struct deadline *due)
 	char line[TICKER_LINE];
 	struct stats average;
 
-	(void)crew_each(site, snapshot, NULL);
+	(void)workers_each(site, snapshot, NULL);
 	const struct catalog *c = site->catalog;
 	struct sums sums = {.newer = {0}};
-	(void)crew_each(site, add_up, &sums);
+	(void)workers_each(site, add_up, &sums);
 	stats_average(
 	    &sums.newer, &sums.older, c->snapshot_us - c->older_snapshot_us, &average);
 	ticker_stats_line(&average, "us", line);
@@ -108,7 +108,7 @@ static void tidy_due(struct deadline *due)
 	struct site *site = &d->site;
 	uint64_t most = loop_now(site->loop) + TIDY_MOST_US;
 
-	(void)crew_each(site, tidy_site, &most);
+	(void)workers_each(site, tidy_site, &most);
 	deadline_set(site->loop, due, most);
 }
 
@@ -141,7 +141,7 @@ void ticker_init(struct daemon *d)
 
 void ticker_start(struct daemon *d)
 {
-	(void)crew_each(&d->site, snapshot, NULL);
+	(void)workers_each(&d->site, snapshot, NULL);
 	arm_stats(d);
 	deadline_set(d->site.loop, &d->tidy_due, loop_now(d->site.loop) + TIDY_MOST_US);
 	if (notify_watchdog_us())

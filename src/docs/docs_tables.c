@@ -43,7 +43,7 @@ static void put_successors(FILE *out, unsigned successors)
 	const char *separator = "";
 
 	for (unsigned i = 0; i < STATES; i++)
-		if (successors & 1u << (SEAT_NONE + 1 + i)) {
+		if (successors & 1u << (SLOT_NONE + 1 + i)) {
 			fprintf(out, "%s%s", separator, state_rows[i].shown);
 			separator = ", ";
 		}

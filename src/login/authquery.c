@@ -84,7 +84,7 @@ static struct lookup *request_lookup(const struct request *request)
 
 static struct lookup *server_lookup(const struct server *server)
 {
-	return request_lookup(ask_request(server->seat.ask));
+	return request_lookup(request_of(server->slot.request));
 }
 
 /* The key has the address of the database: it is valid because a database lives as long
@@ -110,11 +110,11 @@ static void lookup_unlist(struct lookup *lookup)
 
 static void lookup_free(struct lookup *lookup)
 {
-	struct pool *pool = lookup->request.ask.pool;
+	struct pool *pool = lookup->request.in_pool.pool;
 
 	later_cancel(lookup->site->loop, &lookup->work);
 	if (pool) {
-		pool_part(&lookup->request.ask);
+		pool_part(&lookup->request.in_pool);
 		pool_free_if_unused(pool);
 	}
 	lookup_unlist(lookup);
@@ -462,8 +462,8 @@ static uint64_t after(uint64_t start_us, uint64_t limit_us)
  * query finds. */
 static void lookup_send(struct lookup *lookup)
 {
-	struct server *server = seat_server(lookup->request.ask.seat);
-	struct scope scope = scope_of_pool(lookup->request.ask.pool);
+	struct server *server = slot_server(lookup->request.in_pool.slot);
+	struct scope scope = scope_of_pool(lookup->request.in_pool.pool);
 	const char *name = lookup->name;
 	struct buf buf;
 
@@ -575,8 +575,8 @@ static struct lookup *lookup_new(struct client *client, struct database *db)
 	lookup->epoch = site->catalog->credentials_epoch;
 	list_init(&lookup->logins);
 	map_put_str(site->lookups, lookup->key, lookup);
-	pool_join(catalog_pool_as(db, user), &lookup->request.ask);
-	lookup->request.ask.query_us = loop_now(site->loop);
+	pool_join(catalog_pool_as(db, user), &lookup->request.in_pool);
+	lookup->request.in_pool.query_us = loop_now(site->loop);
 	return lookup;
 }
 
@@ -602,7 +602,7 @@ static enum authquery lookup_begin(struct client *client)
 		return AUTHQUERY_REFUSED;
 	lookup = lookup_new(client, db);
 	lookup_join(lookup, client);
-	switch (broker_ask(&lookup->request, ASK_AUTH, &sqlstate, &text)) {
+	switch (broker_ask(&lookup->request, REQUEST_AUTH, &sqlstate, &text)) {
 	case BROKER_GRANTED:
 		lookup_send(lookup);
 		break;
@@ -659,7 +659,7 @@ uint64_t authquery_due(const struct client *client, enum error_id *error)
 		return UINT64_MAX;
 	scope = scope_of_database(login_asked_database(client));
 	wait = after(login->waits_since_us, scope_query_wait_timeout(scope));
-	scope = scope_of_pool(lookup->request.ask.pool);
+	scope = scope_of_pool(lookup->request.in_pool.pool);
 	query = after(login->waits_since_us, scope_query_timeout(scope));
 	*error = wait <= query ? ERROR_QUERY_WAIT_TIMEOUT : ERROR_QUERY_TIMEOUT_QUEUED;
 	return time_earlier(wait, query);
@@ -679,7 +679,7 @@ void authquery_leave(struct client *client)
 	if (lookup->state == LOOKUP_RUNNING) {
 		/* nobody waits for the running query any more: it may continue for a
 		 * while (see ABANDONED_US) and its answer is not used */
-		struct conn *conn = &seat_server(lookup->request.ask.seat)->conn;
+		struct conn *conn = &slot_server(lookup->request.in_pool.slot)->conn;
 		uint64_t at = conn_now(conn) + ABANDONED_US;
 		lookup_unlist(lookup);
 		lookup->database = NULL;

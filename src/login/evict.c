@@ -6,7 +6,7 @@
 
 #include "login/login.h"
 #include "session/client.h"
-#include "session/crew.h"
+#include "session/workers.h"
 
 enum {
 	/* Honest clients answer sooner even on a slow network; and with this value a
@@ -37,6 +37,6 @@ unsigned evict_silent(struct site *site)
 {
 	unsigned sum = 0;
 
-	(void)crew_each(site, evict_at, &sum);
+	(void)workers_each(site, evict_at, &sum);
 	return sum;
 }

@@ -20,11 +20,11 @@
 #include "login/long_parts.h"
 #include "login/proxy.h"
 #include "session/client.h"
-#include "session/crew.h"
 #include "session/dispatch.h"
 #include "session/listener.h"
 #include "session/reserved_fds.h"
 #include "session/tls_setup.h"
+#include "session/workers.h"
 #include "wire/message.h"
 #include "wire/proxy_header.h"
 
@@ -283,12 +283,12 @@ static void greet_client(struct site *site, bool is_unix, int fd,
 static void place_client(
     struct listener *l, int fd, const struct sock_addr *peer, bool is_spare)
 {
-	struct crew_member *own = l->site->crew;
+	struct worker *own = l->site->worker;
 
 	/* A connection on a spare descriptor may only become a console, which is served
 	 * by this site. */
 	if (own && !is_spare)
-		dispatch_send(crew_pick(own->crew), fd, peer, l->is_unix);
+		dispatch_send(workers_pick(own->workers), fd, peer, l->is_unix);
 	else
 		greet_client(l->site, l->is_unix, fd, peer, is_spare);
 }

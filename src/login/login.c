@@ -1,7 +1,7 @@
 /*
  * The steps of a login: startup parameters, look-up of database and user, the password
- * exchange, the wait for the pool's welcome, and the hand-over to the service.  Nothing
- * that a client sends is forwarded to a server here.
+ * exchange, the wait for the pool's login parameters, and the hand-over to the service.
+ * Nothing that a client sends is forwarded to a server here.
  */
 #include "login/login.h"
 
@@ -25,8 +25,8 @@
 #include "login/startup.h"
 #include "pool/credentials.h"
 #include "session/client_transfer.h"
-#include "session/crew.h"
 #include "session/server.h"
+#include "session/workers.h"
 #include "wire/codec.h"
 #include "wire/message.h"
 
@@ -74,7 +74,7 @@ static void login_finish(struct client *client)
 	client_settle(client);
 	cancel_give_key(
 	    client, startup_protocol(&client->login->startup) == PROTOCOL_3_2);
-	client->request.ask.is_logged_in = true;
+	client->request.in_pool.is_logged_in = true;
 	login_clocks_measure(client);
 	buf_init(&buf, 0);
 	codec_put_auth(&buf, AUTH_REQ_OK, NULL, 0);
@@ -89,13 +89,13 @@ static void login_finish(struct client *client)
  * also provides the parameters to greet it with, unless another worker knows those of
  * ordinary servers.  No ordinary server is opened for that: a client of physical
  * replication names the database "replication", which need not exist. */
-static enum step login_await_welcome(struct client *client)
+static enum step login_await_params(struct client *client)
 {
 	bool has_own =
-	    client->replication && !pool_has_welcome(client->request.ask.pool);
+	    client->replication && !pool_has_login_params(client->request.in_pool.pool);
 	const char *sqlstate, *text;
 
-	enum ask_kind kind = has_own ? ASK_REPLICATION : ASK_WELCOME;
+	enum request_kind kind = has_own ? REQUEST_REPLICATION : REQUEST_PARAMS;
 	login_begin_wait(client->login, conn_now(&client->conn));
 	switch (broker_ask(&client->request, kind, &sqlstate, &text)) {
 	case BROKER_REFUSED:
@@ -108,17 +108,17 @@ static enum step login_await_welcome(struct client *client)
 	case BROKER_WAIT:
 		break;
 	}
-	login_clocks_arm_welcome(client);
+	login_clocks_arm_params(client);
 	return STEP_NEXT;
 }
 
 /* Meanwhile a RECONNECT may have made the pool forget what it greets clients with. */
 static void login_spelled(struct client *client)
 {
-	if (broker_welcome(client->request.ask.pool))
+	if (broker_login_params(client->request.in_pool.pool))
 		login_finish(client);
 	else
-		(void)login_await_welcome(client);
+		(void)login_await_params(client);
 }
 
 /* Ends the login once it is known what PostgreSQL makes of the values that the client
@@ -128,7 +128,8 @@ static enum step login_spell(struct client *client)
 	int failed = 0;
 	uint64_t unknown;
 
-	unknown = broker_spell(client->request.ask.pool, &client->params.vars, &failed);
+	unknown =
+	    broker_spell(client->request.in_pool.pool, &client->params.vars, &failed);
 	if (failed) {
 		client_fatal(client, ERROR_OUT_OF_MEMORY);
 		return STEP_CLOSE;
@@ -139,7 +140,7 @@ static enum step login_spell(struct client *client)
 	}
 	login_begin_wait(client->login, conn_now(&client->conn));
 	spelling_begin(client, unknown, login_spelled);
-	login_clocks_arm_welcome(client);
+	login_clocks_arm_params(client);
 	return STEP_NEXT;
 }
 
@@ -236,10 +237,10 @@ static enum step login_authenticated(struct client *client)
 		credential_keep_for_pool(pool, &login->found, login->found_us);
 	login_keep_keys(client, pool);
 	client->request.ops = &login_request_ops;
-	pool_join(pool, &client->request.ask);
+	pool_join(pool, &client->request.in_pool);
 	if (!client->database->is_admin)
-		return broker_welcome(pool) ? login_spell(client)
-					    : login_await_welcome(client);
+		return broker_login_params(pool) ? login_spell(client)
+						 : login_await_params(client);
 	login_finish(client);
 	return STEP_NEXT;
 }
@@ -268,7 +269,7 @@ static void request_retried(struct request *request)
 {
 	struct client *client = request_client(request);
 	if (!client->conn.is_doomed)
-		(void)login_await_welcome(client);
+		(void)login_await_params(client);
 }
 
 static void request_refused(
@@ -366,11 +367,11 @@ static enum step login_message(struct conn *conn, const struct message *m)
 	}
 	if (client->login->phase == LOGIN_AWAIT)
 		return STEP_PARK; /* the client sent it early */
-	if (client->login->phase == LOGIN_WELCOME && m->type != 'p')
+	if (client->login->phase == LOGIN_PARAMS && m->type != 'p')
 		return STEP_PARK; /* sent early; it is for the service */
 	if (client->login->phase == LOGIN_LOOKUP && m->type == 'p')
 		return STEP_PARK; /* sent early; it is for the exchange that follows */
-	if (m->type != 'p' || client->login->phase == LOGIN_WELCOME ||
+	if (m->type != 'p' || client->login->phase == LOGIN_PARAMS ||
 	    m->size > LOGIN_MESSAGE_MAX) {
 		conn_doom(conn, "%s", error_text(ERROR_BAD_PACKET));
 		return STEP_CLOSE;
@@ -394,7 +395,7 @@ static enum step login_message(struct conn *conn, const struct message *m)
 static void login_ended(struct conn *conn, const struct err *err)
 {
 	conn_log_tls_failure(conn, err);
-	if (conn_client(conn)->login->phase == LOGIN_WELCOME)
+	if (conn_client(conn)->login->phase == LOGIN_PARAMS)
 		conn_doom(conn, "client unexpected eof");
 	else
 		conn_doom_quietly(conn, "client unexpected eof");
@@ -426,7 +427,7 @@ static bool login_waits(const struct conn *conn)
 {
 	enum login_phase phase = conn_client(conn)->login->phase;
 
-	return phase == LOGIN_LOOKUP || phase == LOGIN_WELCOME;
+	return phase == LOGIN_LOOKUP || phase == LOGIN_PARAMS;
 }
 
 static const struct conn_ops login_ops = {
@@ -666,7 +667,7 @@ static enum step login_settle(struct client *client)
 
 bool login_is_full(const struct site *site)
 {
-	return (long long)crew_client_count(site) >
+	return (long long)workers_client_count(site) >
 	       site_settings(site)->max_client_conn;
 }
 
@@ -708,12 +709,12 @@ enum step login_begin(struct client *client, const struct message *m)
 	login->is_named = true;
 	/* with several workers, clients of the console are served by the control site
 	 */
-	if (!crew_is_control(client->conn.site) && login_is_for_console(client)) {
+	if (!workers_is_control(client->conn.site) && login_is_for_console(client)) {
 		/* sends the client to the control site, where its login begins anew */
 		login_free(client);
 		startup_forget(client);
 		client_transfer_first_packet(
-		    client, crew_control(client->conn.site->crew->crew));
+		    client, workers_control(client->conn.site->worker->workers));
 		return STEP_PARK;
 	}
 	if (login_find_room(client) < 0)

@@ -12,15 +12,16 @@ static uint64_t after(uint64_t start_us, uint64_t limit_us)
 	return limit_us ? start_us + limit_us : UINT64_MAX;
 }
 
-void login_clocks_arm_welcome(struct client *client)
+void login_clocks_arm_params(struct client *client)
 {
-	const struct ask *ask = &client->request.ask;
+	const struct pool_request *request = &client->request.in_pool;
 	uint64_t at = after(client->conn.connect_us,
 	    site_settings(client->conn.site)->client_login_timeout);
 	uint64_t since_us = client->login->waits_since_us;
 	uint64_t wait = after(since_us,
 	    scope_query_wait_timeout(scope_of_login(client->database, client->user)));
-	uint64_t query = after(since_us, scope_query_timeout(scope_of_pool(ask->pool)));
+	uint64_t query =
+	    after(since_us, scope_query_timeout(scope_of_pool(request->pool)));
 	if (wait < at)
 		at = wait;
 	if (query < at)
@@ -56,7 +57,7 @@ void login_clocks_expired(struct conn *conn)
 
 	if (client->login->phase == LOGIN_LOOKUP && !is_login)
 		lookup_expired(client);
-	else if (client->login->phase != LOGIN_WELCOME)
+	else if (client->login->phase != LOGIN_PARAMS)
 		client_fatal(client, ERROR_LOGIN_TIMEOUT);
 	else if (is_login)
 		client_fatal(client, ERROR_LOGIN_TIMEOUT_SERVER);
@@ -71,8 +72,8 @@ void login_clocks_expired(struct conn *conn)
 void login_clocks_review(struct conn *conn)
 {
 	uint64_t limit = site_settings(conn->site)->client_login_timeout;
-	if (conn_client(conn)->login->phase == LOGIN_WELCOME)
-		login_clocks_arm_welcome(conn_client(conn));
+	if (conn_client(conn)->login->phase == LOGIN_PARAMS)
+		login_clocks_arm_params(conn_client(conn));
 	else if (conn_client(conn)->login->phase == LOGIN_LOOKUP)
 		login_clocks_arm_lookup(conn_client(conn));
 	else
@@ -81,7 +82,7 @@ void login_clocks_review(struct conn *conn)
 
 void login_clocks_measure(const struct client *client)
 {
-	struct pool *pool = client->request.ask.pool;
+	struct pool *pool = client->request.in_pool.pool;
 	/* connect_us may be from another thread, whose clock may be ahead */
 	uint64_t from_us = client->conn.connect_us, now_us = conn_now(&client->conn);
 

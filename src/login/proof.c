@@ -243,7 +243,7 @@ void proof_done(struct client *client)
 {
 	struct login *login = client->login;
 	if (login->job)
-		workers_cancel(login->job);
+		helpers_cancel(login->job);
 	verifiers_leave(client);
 	mem_free_secret(login->password);
 	mem_free_secret(login->sasl_password);

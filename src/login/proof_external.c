@@ -10,19 +10,19 @@
 #include <unistd.h>
 
 #include "auth/external_auth.h"
-#include "auth/workers.h"
+#include "auth/helpers.h"
 #include "login/login_state.h"
 
 /* The limit of the buffer for an entry of the account database. */
 enum { ACCOUNT_ENTRY_MAX = 1024 * 1024 };
 
 /* -1: the queue of the helper threads is full; the client has got an error. */
-static int proof_external_submit(struct client *client, struct workers_job *job)
+static int proof_external_submit(struct client *client, struct helpers_job *job)
 {
 	struct login *login = client->login;
 	struct err err;
 
-	if (workers_submit(client->conn.site->workers, job, &err) < 0) {
+	if (helpers_submit(client->conn.site->helpers, job, &err) < 0) {
 		client_fatal_text(client, err.sqlstate, err.text);
 		return -1;
 	}
@@ -45,7 +45,7 @@ static void proof_external_end(struct client *client, bool is_proven)
 /* ---- the account behind a unix socket ---- */
 
 struct account_job {
-	struct workers_job job;
+	struct helpers_job job;
 	struct client *client; /* borrowed, for done() */
 	unsigned uid;
 	char *name; /* owned: the account's name; NULL: it was not found */
@@ -53,7 +53,7 @@ struct account_job {
 
 /* The buffer grows until the entry fits: how long it is depends on where accounts are
  * kept. */
-static void account_run(struct workers_job *job)
+static void account_run(struct helpers_job *job)
 {
 	struct account_job *account = container_of(job, struct account_job, job);
 	struct passwd entry, *found = NULL;
@@ -70,7 +70,7 @@ static void account_run(struct workers_job *job)
 	mem_free(room);
 }
 
-static void account_done(struct workers_job *job)
+static void account_done(struct helpers_job *job)
 {
 	struct account_job *account = container_of(job, struct account_job, job);
 	struct client *client = account->client;
@@ -89,7 +89,7 @@ static void account_done(struct workers_job *job)
 	proof_external_end(client, is_his);
 }
 
-static void account_discard(struct workers_job *job)
+static void account_discard(struct helpers_job *job)
 {
 	struct account_job *account = container_of(job, struct account_job, job);
 
@@ -107,7 +107,7 @@ enum proof proof_external_ask_account(struct client *client)
 	    sock_peer(client->conn.stream.fd, &pid, &uid) < 0)
 		return PROOF_FAILED;
 	account = mem_zero(sizeof(*account));
-	account->job.kind = WORKERS_ACCOUNT;
+	account->job.kind = HELPERS_ACCOUNT;
 	account->job.run = account_run;
 	account->job.done = account_done;
 	account->job.discard = account_discard;

@@ -53,7 +53,7 @@ static struct spelling *request_spelling(const struct request *request)
 
 static struct spelling *server_spelling(const struct server *server)
 {
-	return request_spelling(ask_request(server->seat.ask));
+	return request_spelling(request_of(server->slot.request));
 }
 
 static bool is_unknown(const struct spelling *s, size_t i)
@@ -63,10 +63,10 @@ static bool is_unknown(const struct spelling *s, size_t i)
 
 static void spelling_free(struct spelling *s)
 {
-	struct pool *pool = s->request.ask.pool;
+	struct pool *pool = s->request.in_pool.pool;
 
 	later_cancel(s->site->loop, &s->work);
-	pool_part(&s->request.ask);
+	pool_part(&s->request.in_pool);
 	pool_free_if_unused(pool);
 	vars_done(&s->asked);
 	mem_free(s->refusal);
@@ -126,7 +126,7 @@ static void spelling_refuse(struct spelling *s, const char *sqlstate, const char
 /* Takes over what the server reports. */
 static void take_reports(struct spelling *s, const struct server *server)
 {
-	struct pool *pool = s->request.ask.pool;
+	struct pool *pool = s->request.in_pool.pool;
 
 	for (size_t i = 0; i < EFFECTS_PARAMETERS && s->unknown >> i; i++) {
 		const char *base, *value;
@@ -324,8 +324,8 @@ static bool is_put(
 
 static void spelling_send(struct spelling *s)
 {
-	struct server *server = seat_server(s->request.ask.seat);
-	struct scope scope = scope_of_pool(s->request.ask.pool);
+	struct server *server = slot_server(s->request.in_pool.slot);
+	struct scope scope = scope_of_pool(s->request.in_pool.pool);
 	uint64_t query = scope_query_timeout(scope), xact;
 	struct buf sql;
 
@@ -392,7 +392,7 @@ static void spelling_ask(struct spelling *s)
 {
 	const char *sqlstate, *text;
 
-	switch (broker_ask(&s->request, ASK_AUTH, &sqlstate, &text)) {
+	switch (broker_ask(&s->request, REQUEST_AUTH, &sqlstate, &text)) {
 	case BROKER_GRANTED:
 		spelling_send(s);
 		break;
@@ -420,8 +420,8 @@ void spelling_begin(
 	s->request.ops = &spelling_request_ops;
 	vars_share(&s->asked, &client->params.vars);
 	client->login->spelling = s;
-	pool_join(client->request.ask.pool, &s->request.ask);
-	s->request.ask.query_us = conn_now(&client->conn);
+	pool_join(client->request.in_pool.pool, &s->request.in_pool);
+	s->request.in_pool.query_us = conn_now(&client->conn);
 	spelling_ask(s);
 }
 
@@ -439,7 +439,7 @@ void spelling_leave(struct client *client)
 			spelling_free(s);
 		return;
 	}
-	conn = &seat_server(s->request.ask.seat)->conn;
+	conn = &slot_server(s->request.in_pool.slot)->conn;
 	if (conn_now(conn) + ABANDONED_US < conn->deadline.at_us)
 		conn_set_deadline(conn, conn_now(conn) + ABANDONED_US);
 }

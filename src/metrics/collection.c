@@ -5,7 +5,7 @@
 #include "metrics/collection.h"
 
 #include "base/mem.h"
-#include "session/crew.h"
+#include "session/workers.h"
 #include "views/show.h"
 #include "views/views.h"
 
@@ -55,7 +55,7 @@ struct gathering {
 	unsigned done;     /* sites that have finished the job */
 	uint64_t since_us; /* when a site last made progress */
 	unsigned missed;   /* how many workers have not answered */
-	unsigned char progress[CREW_MOST + 1];
+	unsigned char progress[WORKERS_MOST + 1];
 };
 
 static struct gathering *gathering_of(struct collection *h)
@@ -68,7 +68,7 @@ static void do_step(struct site *site, void *ctx)
 {
 	struct gathering *g = ctx;
 	const struct job *job = &jobs[g->job];
-	unsigned char *progress = &g->progress[site->crew ? site->crew->index : 0];
+	unsigned char *progress = &g->progress[site->worker ? site->worker->index : 0];
 	void *sink = job->samples == SAMPLES_COUNT
 			 ? (void *)g->collection.durations
 			 : (void *)g->collection.samples[job->samples];
@@ -94,7 +94,7 @@ static void do_step(struct site *site, void *ctx)
 static bool end_if_due(struct gathering *g)
 {
 	unsigned sites =
-	    jobs[g->job].is_control ? 1 : (unsigned)crew_site_count(g->site);
+	    jobs[g->job].is_control ? 1 : (unsigned)workers_site_count(g->site);
 
 	if (g->done == sites)
 		return true;
@@ -108,7 +108,7 @@ static void begin_job(struct gathering *g)
 {
 	g->done = 0;
 	g->since_us = loop_now(g->site->loop);
-	for (unsigned i = 0; i <= CREW_MOST; i++)
+	for (unsigned i = 0; i <= WORKERS_MOST; i++)
 		g->progress[i] = NOT_BEGUN;
 }
 
@@ -133,7 +133,7 @@ static void take_turn(struct later *l)
 	if (jobs[g->job].is_control)
 		do_step(g->site, g);
 	else
-		(void)crew_each(g->site, do_step, g);
+		(void)workers_each(g->site, do_step, g);
 	if (end_if_due(g)) {
 		g->job++;
 		begin_job(g);

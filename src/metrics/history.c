@@ -9,7 +9,7 @@
 #include "base/errors.h"
 #include "base/mem.h"
 #include "pool/pool.h"
-#include "session/crew.h"
+#include "session/workers.h"
 #include "views/show.h"
 #include "views/views.h"
 
@@ -82,7 +82,7 @@ static void take_point(struct deadline *due)
 
 	deadline_set(h->site->loop, due, loop_now(h->site->loop) + PERIOD_US);
 	/* without the figures of a worker that does not answer, sums would go down */
-	if (crew_each(h->site, add_site, &point) > 0)
+	if (workers_each(h->site, add_site, &point) > 0)
 		return;
 	rows_init_sink(&rows, h->site, &totals_sink, &look);
 	view_totals(&rows);

@@ -49,18 +49,13 @@ struct page {
 
 /* ---- rows as JSON ---- */
 
-static bool is_number(const struct column *column)
-{
-	return column->type == &cell_numeric || column->type->oid == cell_int4.oid ||
-	       column->type->oid == cell_int8.oid;
-}
-
 static void put_cell(
     struct buf *out, const struct column *column, const uint8_t *bytes, size_t len)
 {
 	char *text;
 
-	if (is_number(column)) {
+	if (column->type == &cell_numeric || column->type->oid == cell_int4.oid ||
+	    column->type->oid == cell_int8.oid) {
 		buf_put(out, bytes, len);
 		return;
 	}

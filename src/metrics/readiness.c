@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "base/map.h"
 #include "pool/hosts_role.h"
-#include "session/crew.h"
+#include "session/workers.h"
 
 /* What all sites together know of one host.  A site that has not connected to it lately
  * knows nothing of it. */
@@ -83,11 +83,11 @@ const char *readiness_obstacle(struct site *site)
 	if (site->catalog->paused)
 		return "The pooler is paused.";
 	struct hosts_seen seen = {
-	    .hosts = map_new(), .is_alone = crew_site_count(site) == 1};
+	    .hosts = map_new(), .is_alone = workers_site_count(site) == 1};
 	bool is_any_up = false;
 	size_t at = 0;
 
-	(void)crew_each(site, look_at_site, &seen);
+	(void)workers_each(site, look_at_site, &seen);
 	is_any_up = seen.is_any_there || map_count(seen.hosts) == 0;
 	while ((host = map_next(seen.hosts, &at))) {
 		is_any_up = is_any_up || !host->is_down;

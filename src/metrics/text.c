@@ -7,20 +7,14 @@
 
 static const char total[] = "_total";
 
-/* OpenMetrics names a family of counters without the suffix "_total" of its samples. */
-static size_t family_name_len(const struct served *s, bool is_open)
-{
-	size_t len = strlen(s->name);
-
-	return is_open && s->is_counter ? len - strlen(total) : len;
-}
-
 void text_put_head(struct buf *out, const struct served *s, bool is_open)
 {
 	const char *type = s->is_histogram ? "histogram"
 			   : s->is_counter ? "counter"
 					   : "gauge";
-	int len = (int)family_name_len(s, is_open);
+	/* OpenMetrics names a family of counters without the suffix of its samples */
+	int len =
+	    (int)(strlen(s->name) - (is_open && s->is_counter ? strlen(total) : 0));
 
 	buf_printf(out, "# HELP %.*s %s\n", len, s->name, s->help);
 	buf_printf(out, "# TYPE %.*s %s\n", len, s->name, type);

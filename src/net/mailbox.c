@@ -1,6 +1,6 @@
 /*
- * Letters from other threads: a lock-free stack that is emptied at once, and an eventfd
- * or a pipe that wakes the loop.
+ * Messages from other threads: a lock-free stack that is emptied at once, and an
+ * eventfd or a pipe that wakes the loop.
  */
 #include "net/mailbox.h"
 
@@ -18,37 +18,37 @@
 #endif
 
 struct mailbox {
-	_Atomic(struct letter *)
-	    last; /* the letter posted last; .next leads to older ones */
+	_Atomic(struct thread_message *)
+	    last; /* the message posted last; .next leads to older ones */
 	_Atomic uint64_t since_us; /* when the oldest of them was posted */
 	struct watch *watch;
 	int fd, bell; /* what is written to the bell can be read from fd */
 };
 
-/* Takes all letters, the oldest first. */
-static struct letter *take_all(struct mailbox *m)
+/* Takes all messages, the oldest first. */
+static struct thread_message *take_all(struct mailbox *m)
 {
-	struct letter *letter =
+	struct thread_message *message =
 	    atomic_exchange_explicit(&m->last, NULL, memory_order_acquire);
-	struct letter *first = NULL;
+	struct thread_message *first = NULL;
 
-	while (letter) {
-		struct letter *next = letter->next;
-		letter->next = first;
-		first = letter;
-		letter = next;
+	while (message) {
+		struct thread_message *next = message->next;
+		message->next = first;
+		first = message;
+		message = next;
 	}
 	return first;
 }
 
 static void open_all(struct mailbox *m)
 {
-	struct letter *letter = take_all(m);
+	struct thread_message *message = take_all(m);
 
-	while (letter) {
-		struct letter *next = letter->next;
-		letter->open(letter);
-		letter = next;
+	while (message) {
+		struct thread_message *next = message->next;
+		message->handle(message);
+		message = next;
 	}
 }
 
@@ -57,7 +57,7 @@ static void ready(void *ctx, int fd)
 	struct mailbox *m = ctx;
 	uint64_t count;
 
-	/* read before the letters are taken, so that a later post wakes the loop
+	/* read before the messages are taken, so that a later post wakes the loop
 	 * again */
 	while (read(fd, &count, sizeof(count)) < 0 && errno == EINTR)
 		;
@@ -120,20 +120,21 @@ static uint64_t clock_us(void)
 	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-void mailbox_post(struct mailbox *m, struct letter *letter)
+void mailbox_post(struct mailbox *m, struct thread_message *message)
 {
 	static const uint64_t one = 1;
-	struct letter *last = atomic_load_explicit(&m->last, memory_order_relaxed);
+	struct thread_message *last =
+	    atomic_load_explicit(&m->last, memory_order_relaxed);
 
 	do {
-		/* before the letter can be seen */
+		/* before the message can be seen */
 		if (!last)
 			atomic_store_explicit(
 			    &m->since_us, clock_us(), memory_order_relaxed);
-		letter->next = last;
+		message->next = last;
 	} while (!atomic_compare_exchange_weak_explicit(
-	    &m->last, &last, letter, memory_order_release, memory_order_relaxed));
-	/* if there were letters before, the loop has been woken already */
+	    &m->last, &last, message, memory_order_release, memory_order_relaxed));
+	/* if there were messages before, the loop has been woken already */
 	if (last)
 		return;
 	while (write(m->bell, &one, sizeof(one)) < 0 && errno == EINTR)

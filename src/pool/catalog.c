@@ -15,12 +15,12 @@
 #include "conf/setting_row.h"
 #include "pool/activity.h"
 #include "pool/catalog_parts.h"
+#include "pool/conn_limits.h"
 #include "pool/credentials.h"
 #include "pool/exchange.h"
 #include "pool/idle.h"
 #include "pool/pool_effective.h"
-#include "pool/room.h"
-#include "pool/seats.h"
+#include "pool/slots.h"
 
 /* ---- until somebody listens ---- */
 
@@ -120,7 +120,7 @@ void pool_free(struct pool *pool)
 	struct catalog *c = db->catalog;
 
 	c->events->freed(c->events_ctx, pool);
-	room_forget(pool);
+	conn_limits_forget(pool);
 	/* a killed pool is no longer in the map; another one may be there under its
 	 * key */
 	if (!pool->is_killed)
@@ -409,8 +409,8 @@ struct pool *catalog_pool_as(struct database *db, struct user *pool_user)
 	pool = slab_get(c->pool_slab);
 	pool->database = db;
 	pool->user = pool_user;
-	for (int state = 0; state < SEAT_STATE_COUNT; state++)
-		list_init(&pool->seats[state]);
+	for (int state = 0; state < SLOT_STATE_COUNT; state++)
+		list_init(&pool->slots[state]);
 	list_init(&pool->clients);
 	list_init(&pool->waiting);
 	list_init(&pool->newcomers);
@@ -450,7 +450,7 @@ static void kill_pools_of(struct database *db, const char *reason)
 		if (pool->is_killed)
 			continue;
 		map_del(c->pools, &pool->database, sizeof(struct pool_key));
-		room_forget(pool);
+		conn_limits_forget(pool);
 		exchange_part(pool);
 		pool->is_killed = true;
 		if (pool_is_empty(pool))
@@ -529,17 +529,17 @@ void database_mark_dirty(struct database *db)
 void database_spread(struct database *db, const char *addresses)
 {
 	struct pool *pool;
-	struct seat *seat;
+	struct slot *slot;
 
 	mem_free(db->hosts.addresses);
 	db->hosts.addresses = *addresses ? mem_strdup(addresses) : NULL;
 	database_set_config(db, db->config);
 	list_for (pool, &db->pools, db_node)
-		for (int state = SEAT_NONE + 1; state < SEAT_STATE_COUNT; state++)
-			list_for (seat, &pool->seats[state], node)
-				if (seat->pool_host &&
-				    !seat->pool_host->host->is_listed)
-					pool_mark_seat_dirty(seat);
+		for (int state = SLOT_NONE + 1; state < SLOT_STATE_COUNT; state++)
+			list_for (slot, &pool->slots[state], node)
+				if (slot->pool_host &&
+				    !slot->pool_host->host->is_listed)
+					pool_mark_slot_dirty(slot);
 	catalog_kick_all(db->catalog, db);
 }
 

@@ -8,10 +8,10 @@
 #include "base/text.h"
 #include "conf/entry.h"
 #include "pool/catalog_parts.h"
+#include "pool/conn_limits.h"
 #include "pool/credentials.h"
 #include "pool/idle.h"
-#include "pool/room.h"
-#include "pool/seats.h"
+#include "pool/slots.h"
 
 static bool is_text_equal(const char *a, const char *b)
 {
@@ -220,6 +220,6 @@ void catalog_adopt(struct catalog *c, struct config *config, struct userlist *us
 		pool_review_mode(pool);
 	if (a.old)
 		config_unref(&a.old);
-	room_note_all(c);
+	conn_limits_note_all(c);
 	catalog_kick_all(c, NULL);
 }

@@ -8,7 +8,7 @@
 #include "pool/catalog_parts.h"
 #include "pool/pool.h"
 #include "pool/pool_effective.h"
-#include "pool/seats.h"
+#include "pool/slots.h"
 
 static bool has_own_idle_timeout(const struct config *config)
 {

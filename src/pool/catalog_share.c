@@ -18,21 +18,21 @@ void catalog_share(struct catalog *c, struct central *central, unsigned worker)
 	c->view = (struct central_view){.central = central ? central : central_new(1),
 	    .worker = worker,
 	    .is_owner = !central};
-	c->limit = central_limit_hold(&c->view, ROOM_PROCESS, NULL);
+	c->limit = central_limit_hold(&c->view, CONN_LIMIT_PROCESS, NULL);
 }
 
 void catalog_share_user(struct user *user)
 {
 	if (!user->limit)
-		user->limit =
-		    central_limit_hold(&user->catalog->view, ROOM_USER, user->name);
+		user->limit = central_limit_hold(
+		    &user->catalog->view, CONN_LIMIT_USER, user->name);
 }
 
 void catalog_share_database(struct database *db)
 {
 	if (!db->limit)
-		db->limit =
-		    central_limit_hold(&db->catalog->view, ROOM_DATABASE, db->name);
+		db->limit = central_limit_hold(
+		    &db->catalog->view, CONN_LIMIT_DATABASE, db->name);
 }
 
 bool catalog_may_enter(struct central_limit *shared, int *count, int limit)
@@ -49,7 +49,7 @@ void catalog_leave(struct central_limit *shared, int *count)
 	atomic_fetch_sub(&shared->clients, 1);
 }
 
-static void lose(struct catalog *c, enum room_kind kind, const char *name)
+static void lose(struct catalog *c, enum conn_limit kind, const char *name)
 {
 	struct central_limit *limit = central_limit_hold(&c->view, kind, name);
 
@@ -59,6 +59,6 @@ static void lose(struct catalog *c, enum room_kind kind, const char *name)
 
 void catalog_lose_client(struct catalog *c, const char *database, const char *user)
 {
-	lose(c, ROOM_DATABASE, database);
-	lose(c, ROOM_USER, user);
+	lose(c, CONN_LIMIT_DATABASE, database);
+	lose(c, CONN_LIMIT_USER, user);
 }

@@ -1,6 +1,6 @@
 /*
  * The objects that workers share, by name, and the lock that protects them.  Who gets
- * what is decided in exchange.c, room.c and pool_next.c.
+ * what is decided in exchange.c, conn_limits.c and pool_next.c.
  */
 #include "pool/central.h"
 
@@ -25,7 +25,8 @@ static void name_free(struct central_name *name)
 	kept_free(&name->kept);
 	mem_free(name->key);
 	if (name->type == CENTRAL_POOL)
-		buf_done(&container_of(name, struct central_pool, name)->welcome.text);
+		buf_done(
+		    &container_of(name, struct central_pool, name)->login_params.text);
 	mem_free(name);
 }
 
@@ -160,7 +161,7 @@ static struct central_name *hold(struct central_view *view, int type, int kind,
 	} else {
 		name = is_shared ? mem_zero_lines(size) : mem_zero(size);
 		name->type = type;
-		name->kind = (enum room_kind)kind;
+		name->kind = (enum conn_limit)kind;
 		name->key = key;
 		name->key_len = len;
 		if (is_shared)
@@ -192,7 +193,7 @@ static void unref(struct central_view *view, struct central_name *name)
 	if (is_over && name->key)
 		map_del(view->central->by_name, name->key, name->key_len);
 	if (is_over && name->type == CENTRAL_POOL)
-		for (int i = 0; i < ROOM_COUNT; i++)
+		for (int i = 0; i < CONN_LIMIT_COUNT; i++)
 			unref(view, &container_of(name, struct central_pool, name)
 					 ->limits[i]
 					 ->name);
@@ -214,28 +215,28 @@ static void release(struct central_view *view, struct central_name *name)
 }
 
 struct central_limit *central_limit_hold(
-    struct central_view *view, enum room_kind kind, const char *name)
+    struct central_view *view, enum conn_limit kind, const char *name)
 {
 	unsigned count = view->central->worker_count;
 	size_t size = sizeof(struct central_limit) +
 		      (count > 1 ? count : 0) * sizeof(struct central_line);
 
 	return container_of(hold(view, CENTRAL_LIMIT, (int)kind,
-				kind == ROOM_PROCESS ? "" : name, "", size),
+				kind == CONN_LIMIT_PROCESS ? "" : name, "", size),
 	    struct central_limit, name);
 }
 
 struct central_pool *central_pool_hold(struct central_view *view, const char *database,
-    const char *user, struct central_limit *const limits[ROOM_COUNT])
+    const char *user, struct central_limit *const limits[CONN_LIMIT_COUNT])
 {
 	size_t size = sizeof(struct central_pool) +
 		      view->central->worker_count * sizeof(struct central_place);
 
 	central_lock(view);
-	struct central_pool *pool =
-	    container_of(hold(view, CENTRAL_POOL, ROOM_COUNT, database, user, size),
-		struct central_pool, name);
-	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++) {
+	struct central_pool *pool = container_of(
+	    hold(view, CENTRAL_POOL, CONN_LIMIT_COUNT, database, user, size),
+	    struct central_pool, name);
+	for (enum conn_limit kind = 0; kind < CONN_LIMIT_COUNT; kind++) {
 		if (pool->limits[kind])
 			continue;
 		pool->limits[kind] = limits[kind];
@@ -267,7 +268,7 @@ struct central_host *central_host_hold(
 		      view->central->worker_count * sizeof(uint64_t);
 
 	return container_of(
-	    hold(view, CENTRAL_HOST, ROOM_COUNT + 1, database, host, size),
+	    hold(view, CENTRAL_HOST, CONN_LIMIT_COUNT + 1, database, host, size),
 	    struct central_host, name);
 }
 
@@ -340,36 +341,36 @@ bool central_is_last(struct central_view *view, const struct central_name *name)
 
 /* ---- the parameters with which clients are greeted ---- */
 
-unsigned central_read_welcome(
+unsigned central_read_login_params(
     struct central_view *view, struct central_pool *pool, struct buf *out)
 {
 	central_lock(view);
-	buf_put(out, pool->welcome.text.bytes, pool->welcome.text.len);
-	unsigned number = central_welcome(pool);
+	buf_put(out, pool->login_params.text.bytes, pool->login_params.text.len);
+	unsigned number = central_login_params(pool);
 	central_unlock(view);
 	return number;
 }
 
-bool central_write_welcome(struct central_view *view, struct central_pool *pool,
+bool central_write_login_params(struct central_view *view, struct central_pool *pool,
     unsigned *number, struct buf *text)
 {
 	struct buf old = {0};
 
 	central_lock(view);
-	bool may = central_welcome(pool) == *number;
-	if (may && (int)(view->order - pool->welcome.forgotten) < 0) {
+	bool may = central_login_params(pool) == *number;
+	if (may && (int)(view->broadcast - pool->login_params.forgotten) < 0) {
 		*number = 0;
 	} else if (may) {
-		if (++pool->welcome.last == 0)
-			pool->welcome.last = 1;
-		*number = pool->welcome.last;
-		pool->welcome.order = view->order;
-		pool->welcome.writer = view->worker;
+		if (++pool->login_params.last == 0)
+			pool->login_params.last = 1;
+		*number = pool->login_params.last;
+		pool->login_params.broadcast = view->broadcast;
+		pool->login_params.writer = view->worker;
 		atomic_store_explicit(
-		    &pool->welcome.number, *number, memory_order_release);
+		    &pool->login_params.number, *number, memory_order_release);
 		if (text) {
-			old = pool->welcome.text;
-			pool->welcome.text = *text;
+			old = pool->login_params.text;
+			pool->login_params.text = *text;
 			buf_init(text, 0);
 		}
 	}
@@ -378,13 +379,13 @@ bool central_write_welcome(struct central_view *view, struct central_pool *pool,
 	return may;
 }
 
-void central_forget_welcome(struct central_view *view, struct central_pool *pool)
+void central_forget_login_params(struct central_view *view, struct central_pool *pool)
 {
 	central_lock(view);
-	pool->welcome.forgotten = view->order;
-	if (pool->welcome.writer == view->worker ||
-	    (int)(pool->welcome.order - view->order) < 0)
-		atomic_store(&pool->welcome.number, 0);
+	pool->login_params.forgotten = view->broadcast;
+	if (pool->login_params.writer == view->worker ||
+	    (int)(pool->login_params.broadcast - view->broadcast) < 0)
+		atomic_store(&pool->login_params.number, 0);
 	central_unlock(view);
 }
 

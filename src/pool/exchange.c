@@ -1,12 +1,12 @@
 /*
  * Makes the pools that workers have for one database and user a single one.  pool.c,
- * pool_next.c and room.c decide what their own worker does.
+ * pool_next.c and conn_limits.c decide what their own worker does.
  */
 #include "pool/exchange.h"
 
 #include "base/time_us.h"
 #include "pool/pool_effective.h"
-#include "pool/seats.h"
+#include "pool/slots.h"
 
 /* How much longer than the first client of a server's own worker another one must have
  * waited to get that server.  Servers would otherwise change workers with every
@@ -26,10 +26,10 @@ void exchange_join(struct pool *pool)
 {
 	struct central_view *view = exchange_view(pool);
 	struct central_part *part = &pool->part;
-	struct central_limit *const limits[ROOM_COUNT] = {
-	    [ROOM_USER] = pool->user->limit,
-	    [ROOM_DATABASE] = pool->database->limit,
-	    [ROOM_PROCESS] = pool->database->catalog->limit,
+	struct central_limit *const limits[CONN_LIMIT_COUNT] = {
+	    [CONN_LIMIT_USER] = pool->user->limit,
+	    [CONN_LIMIT_DATABASE] = pool->database->limit,
+	    [CONN_LIMIT_PROCESS] = pool->database->catalog->limit,
 	};
 
 	list_init(&part->seekers);
@@ -64,14 +64,14 @@ void exchange_part(struct pool *pool)
 
 void exchange_note(struct pool *pool)
 {
-	bool wants_welcome = !list_is_empty(&pool->newcomers);
+	bool wants_params = !list_is_empty(&pool->newcomers);
 	bool is_closed = pool_is_paused(pool);
 
-	if (pool->part.wants_welcome == wants_welcome &&
+	if (pool->part.wants_params == wants_params &&
 	    pool->part.is_closed == is_closed)
 		return;
 	exchange_lock(pool);
-	pool->part.wants_welcome = wants_welcome;
+	pool->part.wants_params = wants_params;
 	pool->part.is_closed = is_closed;
 	exchange_unlock(pool);
 }
@@ -85,47 +85,50 @@ static int arriving_at(const struct central_place *place, uint64_t now_us)
 }
 
 /* Returns the first client that waits there and for whom no server is on its way. */
-static const struct ask *first_of(const struct central_place *place, uint64_t now_us)
+static const struct pool_request *first_of(
+    const struct central_place *place, uint64_t now_us)
 {
 	const struct list *seekers = &place->part->seekers;
 	const struct node *node = list_first(seekers);
 
 	for (int i = node ? arriving_at(place, now_us) : 0; node && i > 0; i--)
 		node = list_next(seekers, node);
-	return node ? container_of(node, const struct ask, kind_node) : NULL;
+	return node ? container_of(node, const struct pool_request, kind_node) : NULL;
 }
 
 /* A client there gets a server of another worker if it has waited for one of its own
  * for a moment, or there is none. */
-static bool is_due(
-    const struct central_part *part, const struct ask *ask, uint64_t now_us)
+static bool is_due(const struct central_part *part, const struct pool_request *request,
+    uint64_t now_us)
 {
-	return !central_read(&part->connected) || now_us >= ask->queued_us + OWN_US;
+	return !central_read(&part->connected) || now_us >= request->queued_us + OWN_US;
 }
 
 /* Returns the first client of other workers that is due, or NULL. */
-static const struct ask *first_of_others(
+static const struct pool_request *first_of_others(
     const struct pool *pool, uint64_t now_us, unsigned *worker)
 {
 	const struct central_view *view = exchange_view(pool);
 	const struct central_pool *whole = pool->part.whole;
-	const struct ask *found = NULL;
+	const struct pool_request *found = NULL;
 
 	for (unsigned i = 0; i < view->central->worker_count; i++) {
 		const struct central_part *part = whole->places[i].part;
-		const struct ask *ask = part && part != &pool->part && !part->is_closed
-					    ? first_of(&whole->places[i], now_us)
-					    : NULL;
-		if (!ask || (found && found->queued_us <= ask->queued_us) ||
-		    !is_due(part, ask, now_us) || central_is_unresponsive(view, i))
+		const struct pool_request *request =
+		    part && part != &pool->part && !part->is_closed
+			? first_of(&whole->places[i], now_us)
+			: NULL;
+		if (!request || (found && found->queued_us <= request->queued_us) ||
+		    !is_due(part, request, now_us) || central_is_unresponsive(view, i))
 			continue;
-		found = ask;
+		found = request;
 		*worker = i;
 	}
 	return found;
 }
 
-int exchange_receiver(const struct pool *pool, const struct ask *first, uint64_t now_us)
+int exchange_receiver(
+    const struct pool *pool, const struct pool_request *first, uint64_t now_us)
 {
 	const struct central_part *part = &pool->part;
 	unsigned worker;
@@ -135,18 +138,19 @@ int exchange_receiver(const struct pool *pool, const struct ask *first, uint64_t
 	    central_is_frozen(exchange_view(pool)->central))
 		return -1;
 	exchange_lock(pool);
-	const struct ask *other = first_of_others(pool, now_us, &worker);
+	const struct pool_request *other = first_of_others(pool, now_us, &worker);
 	bool is_first =
 	    other && (!first || other->queued_us + PREFERENCE_US < first->queued_us);
 	exchange_unlock(pool);
 	return is_first ? (int)worker : -1;
 }
 
-static uint64_t since(const struct list *asks)
+static uint64_t since(const struct list *requests)
 {
-	const struct node *first = list_first(asks);
+	const struct node *first = list_first(requests);
 
-	return first ? container_of(first, const struct ask, kind_node)->queued_us
+	return first ? container_of(first, const struct pool_request, kind_node)
+			   ->queued_us
 		     : UINT64_MAX;
 }
 
@@ -181,7 +185,7 @@ static int find_resting(const struct pool *pool)
 
 	for (unsigned i = 0; i < view->central->worker_count; i++) {
 		const struct central_part *part = whole->places[i].part;
-		/* sequentially consistent, with seats.c: either a worker sees that
+		/* sequentially consistent, with slots.c: either a worker sees that
 		 * somebody waits, or its server is seen here */
 		int count = part && i != view->worker ? atomic_load(&part->resting) : 0;
 		if (count > most && !central_is_unresponsive(view, i)) {
@@ -195,7 +199,7 @@ static int find_resting(const struct pool *pool)
 int exchange_available(const struct pool *pool)
 {
 	const struct central_view *view = exchange_view(pool);
-	size_t own = pool->seats[SEAT_IDLE].count + pool->seats[SEAT_USED].count;
+	size_t own = pool->slots[SLOT_IDLE].count + pool->slots[SLOT_USED].count;
 	int sum = 0;
 
 	exchange_lock(pool);
@@ -211,8 +215,8 @@ int exchange_available(const struct pool *pool)
 	return sum;
 }
 
-static bool await_help(
-    struct pool *pool, const struct ask *first, uint64_t now_us, uint64_t *wake_us)
+static bool await_help(struct pool *pool, const struct pool_request *first,
+    uint64_t now_us, uint64_t *wake_us)
 {
 	const struct central_part *part = &pool->part;
 	const struct central_place *own = &part->whole->places[part->worker];
@@ -239,8 +243,8 @@ static bool await_help(
 	return now_us < pool->turn.asked_us + ANSWER_US;
 }
 
-bool exchange_await_help(
-    struct pool *pool, const struct ask *first, uint64_t now_us, uint64_t *wake_us)
+bool exchange_await_help(struct pool *pool, const struct pool_request *first,
+    uint64_t now_us, uint64_t *wake_us)
 {
 	/* those of other workers may come to rest */
 	bool has_others = central_read(&pool->part.whole->connected) >
@@ -273,7 +277,7 @@ void exchange_tell_waiting(struct central_view *view, struct central_pool *whole
 	central_lock(view);
 	for (unsigned i = 0; i < view->central->worker_count; i++) {
 		const struct central_part *part = whole->places[i].part;
-		if (part && (part->wants_welcome || !list_is_empty(&part->seekers)))
+		if (part && (part->wants_params || !list_is_empty(&part->seekers)))
 			exchange_tell(view, part);
 	}
 	central_unlock(view);
@@ -305,7 +309,7 @@ void exchange_tell_clients(const struct pool *pool)
 	exchange_unlock(pool);
 }
 
-void exchange_ask_for_room(const struct pool *pool, enum room_kind kind)
+void exchange_ask_for_room(const struct pool *pool, enum conn_limit kind)
 {
 	struct central_view *view = exchange_view(pool);
 	struct central_limit *limit = pool->part.whole->limits[kind];

@@ -13,7 +13,7 @@
 #include "pool/hosts_role.h"
 #include "pool/pool_effective.h"
 #include "pool/scopes.h"
-#include "pool/seats.h"
+#include "pool/slots.h"
 
 /* How often at most a doubt about a role is checked. */
 enum { DOUBT_US = 1000000 };
@@ -187,7 +187,7 @@ void hosts_done(struct hosts *hosts)
 
 static void pool_host_free(struct pool *pool, struct pool_host *pool_host)
 {
-	assert(list_is_empty(&pool_host->idle) && !pool_host->seat_count);
+	assert(list_is_empty(&pool_host->idle) && !pool_host->slot_count);
 	list_remove(&pool->balance.pool_hosts, &pool_host->node);
 	host_unref(pool_host->host);
 	mem_free(pool_host->refusal);
@@ -199,7 +199,7 @@ void hosts_forget_pool(struct pool *pool, bool all)
 	struct pool_host *pool_host, *after;
 
 	list_for_safe (pool_host, after, &pool->balance.pool_hosts, node) {
-		if (all || (!pool_host->seat_count && !pool_host->host->is_listed))
+		if (all || (!pool_host->slot_count && !pool_host->host->is_listed))
 			pool_host_free(pool, pool_host);
 	}
 }
@@ -238,11 +238,11 @@ void hosts_claim(struct pool *pool, struct host *host)
 	count_for_all(host, 1);
 }
 
-void hosts_dial(struct pool *pool, struct seat *seat, struct host *host)
+void hosts_dial(struct pool *pool, struct slot *slot, struct host *host)
 {
-	assert(!seat->pool_host);
-	seat->pool_host = hosts_of_pool(pool, host);
-	seat->pool_host->seat_count++;
+	assert(!slot->pool_host);
+	slot->pool_host = hosts_of_pool(pool, host);
+	slot->pool_host->slot_count++;
 	host->connections++;
 	if (pool->balance.claimed != host)
 		count_for_all(host, 1);
@@ -281,29 +281,29 @@ static void tell_waiting_pools(const struct database *db)
 	list_for (pool, &db->pools, db_node) {
 		if (pool->failure.kind == FAILURE_HOSTS ||
 		    !list_is_empty(&pool->waiting) ||
-		    !list_is_empty(&pool->seats[SEAT_LOGIN]))
+		    !list_is_empty(&pool->slots[SLOT_LOGIN]))
 			pool_kick(pool);
 	}
 }
 
 /* ---- roles ---- */
 
-void hosts_review(struct seat *seat)
+void hosts_review(struct slot *slot)
 {
-	struct pool *pool = seat->pool;
+	struct pool *pool = slot->pool;
 
-	if (seat->pool_host && !seat->is_replication &&
-	    !hosts_is_fit(pool, seat->pool_host->host))
-		seat->is_dirty = seat->is_misplaced = pool->has_dirty = true;
+	if (slot->pool_host && !slot->is_replication &&
+	    !hosts_is_fit(pool, slot->pool_host->host))
+		slot->is_dirty = slot->is_misplaced = pool->has_dirty = true;
 }
 
 static void mark_misplaced(struct pool *pool)
 {
-	struct seat *seat;
+	struct slot *slot;
 
-	for (int state = SEAT_LOGIN + 1; state < SEAT_STATE_COUNT; state++) {
-		list_for (seat, &pool->seats[state], node)
-			hosts_review(seat);
+	for (int state = SLOT_LOGIN + 1; state < SLOT_STATE_COUNT; state++) {
+		list_for (slot, &pool->slots[state], node)
+			hosts_review(slot);
 	}
 }
 
@@ -325,38 +325,38 @@ static bool is_same_report(const struct host_report *a, const struct host_report
 	return a->role == b->role && a->is_read_only == b->is_read_only;
 }
 
-void hosts_learn(struct seat *seat, const struct host_report *report, uint64_t now_us)
+void hosts_learn(struct slot *slot, const struct host_report *report, uint64_t now_us)
 {
-	struct pool_host *pool_host = seat->pool_host;
+	struct pool_host *pool_host = slot->pool_host;
 
 	if (!pool_host)
 		return;
 	struct host *host = pool_host->host;
 	bool is_new = !pool_host->has_told || !is_same_report(&host->report, report) ||
 		      pool_host->is_read_only != report->is_read_only;
-	if (hosts_are_judged(seat->pool->database) &&
+	if (hosts_are_judged(slot->pool->database) &&
 	    !is_same_report(&host->report, report))
-		hosts_hint(seat->pool->database, host, report, now_us);
+		hosts_hint(slot->pool->database, host, report, now_us);
 	host->report = *report;
 	pool_host->is_read_only = report->is_read_only;
 	pool_host->has_told = true;
-	pool_host->told_until_us = now_us + own_matter_us(seat->pool);
+	pool_host->told_until_us = now_us + own_matter_us(slot->pool);
 	if (!is_new)
 		return;
 	if (!host->is_down)
-		set_level(host, seat->pool);
-	follow_roles(seat->pool->database);
+		set_level(host, slot->pool);
+	follow_roles(slot->pool->database);
 }
 
-void hosts_doubt(const struct seat *seat, uint64_t now_us)
+void hosts_doubt(const struct slot *slot, uint64_t now_us)
 {
-	struct host *host = seat->pool_host ? seat->pool_host->host : NULL;
+	struct host *host = slot->pool_host ? slot->pool_host->host : NULL;
 
 	if (!host || host->report.is_kept_posted ||
 	    (host->doubted_us && now_us - host->doubted_us < DOUBT_US))
 		return;
 	host->doubted_us = now_us;
-	hosts_hint(seat->pool->database, host, NULL, now_us);
+	hosts_hint(slot->pool->database, host, NULL, now_us);
 }
 
 struct host *hosts_find(const struct hosts *hosts, const char *name, int port)
@@ -394,40 +394,40 @@ void hosts_elect(struct database *db, struct host *host)
 
 /* ---- answers ---- */
 
-void hosts_answered(struct seat *seat)
+void hosts_answered(struct slot *slot)
 {
-	struct host *host = seat->pool_host ? seat->pool_host->host : NULL;
+	struct host *host = slot->pool_host ? slot->pool_host->host : NULL;
 
 	if (!host)
 		return;
 	host->was_tried = true;
 	if (!host->is_down)
 		return;
-	set_level(host, seat->pool);
+	set_level(host, slot->pool);
 	host->is_down = false;
-	tell_waiting_pools(seat->pool->database);
-	follow_roles(seat->pool->database);
+	tell_waiting_pools(slot->pool->database);
+	follow_roles(slot->pool->database);
 }
 
-void hosts_note_slow(struct seat *seat)
+void hosts_note_slow(struct slot *slot)
 {
-	assert(seat->state == SEAT_LOGIN && !seat->is_slow);
-	seat->is_slow = true;
-	seat->pool->balance.slow_logins++;
-	seat->pool_host->host->slow_logins++;
-	tell_waiting_pools(seat->pool->database);
+	assert(slot->state == SLOT_LOGIN && !slot->is_slow);
+	slot->is_slow = true;
+	slot->pool->balance.slow_logins++;
+	slot->pool_host->host->slow_logins++;
+	tell_waiting_pools(slot->pool->database);
 }
 
 void hosts_failed(
-    struct seat *seat, const char *text, uint64_t retry_us, uint64_t now_us)
+    struct slot *slot, const char *text, uint64_t retry_us, uint64_t now_us)
 {
-	struct host *host = seat->pool_host ? seat->pool_host->host : NULL;
+	struct host *host = slot->pool_host ? slot->pool_host->host : NULL;
 
 	if (!host)
 		return;
 	host->was_tried = true;
 	host->failures++;
-	hosts_hint(seat->pool->database, host, NULL, now_us);
+	hosts_hint(slot->pool->database, host, NULL, now_us);
 	/* attempts that began before the host was known to be down tell nothing new */
 	if (host->is_down && now_us < host->retry_us)
 		return;
@@ -435,7 +435,7 @@ void hosts_failed(
 	snprintf(host->last_error, sizeof(host->last_error), "%s", text);
 	host->retry_us = now_us + retry_us;
 	host->is_down = true;
-	tell_waiting_pools(seat->pool->database);
+	tell_waiting_pools(slot->pool->database);
 }
 
 /* ---- the monitor of hosts ---- */
@@ -452,35 +452,35 @@ void hosts_hint(struct database *db, const struct host *host,
 	c->events->hint(c->events_ctx, host, report);
 }
 
-bool hosts_avoid(struct seat *seat, const char *text, uint64_t now_us)
+bool hosts_avoid(struct slot *slot, const char *text, uint64_t now_us)
 {
-	struct pool *pool = seat->pool;
+	struct pool *pool = slot->pool;
 
 	if (!hosts_are_watched(pool->database))
 		return false;
-	hosts_hint(pool->database, seat->pool_host->host, NULL, now_us);
-	mem_free(seat->pool_host->refusal);
-	seat->pool_host->refusal = mem_strdup(text);
-	if (!hosts_has_other(pool, seat->pool_host->host))
+	hosts_hint(pool->database, slot->pool_host->host, NULL, now_us);
+	mem_free(slot->pool_host->refusal);
+	slot->pool_host->refusal = mem_strdup(text);
+	if (!hosts_has_other(pool, slot->pool_host->host))
 		return false;
 	pool->balance.avoids_some = true;
-	seat->pool_host->avoided_until_us = now_us + own_matter_us(pool);
+	slot->pool_host->avoided_until_us = now_us + own_matter_us(pool);
 	return true;
 }
 
-void hosts_forgive(struct seat *seat)
+void hosts_forgive(struct slot *slot)
 {
-	struct database *db = seat->pool->database;
+	struct database *db = slot->pool->database;
 
-	if (!seat->pool_host)
+	if (!slot->pool_host)
 		return;
 	/* it lets the pool in, though not the monitor */
-	if (seat->pool_host->host->verdict.value.state == HOST_REFUSES)
-		hosts_hint(db, seat->pool_host->host, &(struct host_report){0},
+	if (slot->pool_host->host->verdict.value.state == HOST_REFUSES)
+		hosts_hint(db, slot->pool_host->host, &(struct host_report){0},
 		    db->catalog->seen_us);
-	mem_free(seat->pool_host->refusal);
-	seat->pool_host->refusal = NULL;
-	seat->pool_host->avoided_until_us = 0;
+	mem_free(slot->pool_host->refusal);
+	slot->pool_host->refusal = NULL;
+	slot->pool_host->avoided_until_us = 0;
 }
 
 void hosts_lose(struct database *db, const char *name, int port)
@@ -501,13 +501,13 @@ void hosts_lose(struct database *db, const char *name, int port)
 	}
 }
 
-bool hosts_is_lost(const struct seat *seat)
+bool hosts_is_lost(const struct slot *slot)
 {
-	const struct host *host = seat->pool_host ? seat->pool_host->host : NULL;
+	const struct host *host = slot->pool_host ? slot->pool_host->host : NULL;
 
-	return host && (hosts_are_judged(seat->pool->database) || !host->is_listed) &&
+	return host && (hosts_are_judged(slot->pool->database) || !host->is_listed) &&
 	       host_group_is_hopeless(&host->verdict) &&
-	       hosts_has_other(seat->pool, host);
+	       hosts_has_other(slot->pool, host);
 }
 
 /* Another host serves, or one is up again: no pool needs to wait because its last
@@ -601,54 +601,54 @@ void hosts_rest(struct database *db)
 	db->hosts.hinted_us = 0;
 }
 
-/* ---- seats ---- */
+/* ---- slots ---- */
 
-void hosts_seat_comes(struct seat *seat, bool to_front)
+void hosts_slot_comes(struct slot *slot, bool to_front)
 {
-	struct pool_host *pool_host = seat->pool_host;
+	struct pool_host *pool_host = slot->pool_host;
 
 	if (!pool_host)
 		return;
-	pool_host->host->logins += seat->state == SEAT_LOGIN;
+	pool_host->host->logins += slot->state == SLOT_LOGIN;
 	pool_host->host->resting +=
-	    seat->state == SEAT_IDLE || seat->state == SEAT_USED;
-	if (seat->state != SEAT_IDLE)
+	    slot->state == SLOT_IDLE || slot->state == SLOT_USED;
+	if (slot->state != SLOT_IDLE)
 		return;
 	if (to_front)
-		list_push_front(&pool_host->idle, &seat->host_node);
+		list_push_front(&pool_host->idle, &slot->host_node);
 	else
-		list_push_back(&pool_host->idle, &seat->host_node);
+		list_push_back(&pool_host->idle, &slot->host_node);
 }
 
-void hosts_seat_goes(struct seat *seat)
+void hosts_slot_goes(struct slot *slot)
 {
-	struct pool_host *pool_host = seat->pool_host;
+	struct pool_host *pool_host = slot->pool_host;
 
 	if (!pool_host)
 		return;
-	pool_host->host->logins -= seat->state == SEAT_LOGIN;
+	pool_host->host->logins -= slot->state == SLOT_LOGIN;
 	pool_host->host->resting -=
-	    seat->state == SEAT_IDLE || seat->state == SEAT_USED;
-	if (seat->state == SEAT_LOGIN && seat->is_slow) {
-		seat->is_slow = false;
-		seat->pool->balance.slow_logins--;
-		seat->pool_host->host->slow_logins--;
-		tell_waiting_pools(seat->pool->database);
+	    slot->state == SLOT_IDLE || slot->state == SLOT_USED;
+	if (slot->state == SLOT_LOGIN && slot->is_slow) {
+		slot->is_slow = false;
+		slot->pool->balance.slow_logins--;
+		slot->pool_host->host->slow_logins--;
+		tell_waiting_pools(slot->pool->database);
 	}
-	if (seat->state == SEAT_IDLE)
-		list_remove(&pool_host->idle, &seat->host_node);
+	if (slot->state == SLOT_IDLE)
+		list_remove(&pool_host->idle, &slot->host_node);
 }
 
-void hosts_seat_ends(struct seat *seat)
+void hosts_slot_ends(struct slot *slot)
 {
-	struct pool_host *pool_host = seat->pool_host;
+	struct pool_host *pool_host = slot->pool_host;
 
 	if (!pool_host)
 		return;
-	seat->pool_host = NULL;
+	slot->pool_host = NULL;
 	pool_host->host->connections--;
 	count_for_all(pool_host->host, -1);
-	pool_host->seat_count--;
-	if (!pool_host->seat_count && !pool_host->host->is_listed)
-		pool_host_free(seat->pool, pool_host);
+	pool_host->slot_count--;
+	if (!pool_host->slot_count && !pool_host->host->is_listed)
+		pool_host_free(slot->pool, pool_host);
 }

@@ -5,7 +5,7 @@
 #include "pool/hosts.h"
 #include "pool/hosts_role.h"
 #include "pool/pool.h"
-#include "pool/seats.h"
+#include "pool/slots.h"
 
 /* A host that is more clients than this behind its share gets another connection, and
  * one more each time it has fallen behind by as much again.  Small compared with real
@@ -131,16 +131,16 @@ static struct host *pick(const struct pool *pool, bool is_to_open)
 
 bool hosts_may_open_beside(const struct pool *pool)
 {
-	const struct list *logins = &pool->seats[SEAT_LOGIN];
-	const struct seat *seat;
+	const struct list *logins = &pool->slots[SLOT_LOGIN];
+	const struct slot *slot;
 
 	if (pool->database->hosts.count < 2 ||
 	    balance_of(pool) == LOAD_BALANCE_DISABLE ||
 	    pool->waiting.count <= logins->count)
 		return false;
 	const struct host *host = pick(pool, true);
-	list_for (seat, logins, node)
-		if (seat->pool_host->host == host)
+	list_for (slot, logins, node)
+		if (slot->pool_host->host == host)
 			return false;
 	return host;
 }
@@ -190,30 +190,30 @@ struct host *hosts_next(struct pool *pool)
 
 /* ---- the next client ---- */
 
-static struct seat *first_clean(const struct list *idle)
+static struct slot *first_clean(const struct list *idle)
 {
-	struct seat *seat;
+	struct slot *slot;
 
-	/* dirty seats only exist until pool_next has run */
-	list_for (seat, idle, host_node) {
-		if (!seat->is_dirty)
-			return seat;
+	/* dirty slots only exist until pool_next has run */
+	list_for (slot, idle, host_node) {
+		if (!slot->is_dirty)
+			return slot;
 	}
 	return NULL;
 }
 
-struct seat *hosts_idle_seat(const struct pool *pool)
+struct slot *hosts_idle_slot(const struct pool *pool)
 {
 	const struct host *picked = pick(pool, false);
 	const struct pool_host *pool_host;
-	struct seat *seat, *best = NULL;
+	struct slot *slot, *best = NULL;
 	bool best_serves = false;
 
 	list_for (pool_host, &pool->balance.pool_hosts, node) {
-		seat = first_clean(&pool_host->idle);
-		if (seat && pool_host->host == picked)
-			return seat;
-		if (!seat)
+		slot = first_clean(&pool_host->idle);
+		if (slot && pool_host->host == picked)
+			return slot;
+		if (!slot)
 			continue;
 		/* connections to a host that is down may still work; they are lent
 		 * last */
@@ -222,7 +222,7 @@ struct seat *hosts_idle_seat(const struct pool *pool)
 		    (may_serve == best_serves &&
 			is_before(balance_of(pool), false, pool_host->host,
 			    best->pool_host->host))) {
-			best = seat;
+			best = slot;
 			best_serves = may_serve;
 		}
 	}
@@ -231,21 +231,12 @@ struct seat *hosts_idle_seat(const struct pool *pool)
 
 /* ---- connections that nobody waits for ---- */
 
-/* By how many clients host is behind the host that was picked. */
-static uint64_t lag_of(const struct host *picked, const struct host *host)
-{
-	uint64_t due =
-	    (host->turns + 1) * (uint64_t)picked->weight / (uint64_t)host->weight;
-
-	return due > picked->turns ? due - picked->turns : 0;
-}
-
 /* Whether the pool needs another connection to picked, which is so far behind. */
 static bool wants_more(struct pool *pool, struct host *picked, uint64_t lag)
 {
 	struct pool_host *pool_host = hosts_of_pool(pool, picked);
 
-	if (pool_host->seat_count && balance_of(pool) == LOAD_BALANCE_LEAST_CONNECTIONS)
+	if (pool_host->slot_count && balance_of(pool) == LOAD_BALANCE_LEAST_CONNECTIONS)
 		return false;
 	if (lag <= LAG_MAX)
 		pool_host->lag_seen = 0;
@@ -259,7 +250,11 @@ static void note_wishes(struct pool *pool, const struct host *lent)
 {
 	const struct hosts *hosts = &pool->database->hosts;
 	struct host *picked = pick(pool, false);
-	uint64_t lag = picked ? lag_of(picked, lent) : 0;
+	uint64_t due = picked ? (lent->turns + 1) * (uint64_t)picked->weight /
+				    (uint64_t)lent->weight
+			      : 0;
+	/* by how many clients the host is behind the one that was picked */
+	uint64_t lag = picked && due > picked->turns ? due - picked->turns : 0;
 
 	if (!picked || picked == lent || !hosts_may_serve(pool, lent) ||
 	    !wants_more(pool, picked, lag))
@@ -271,13 +266,13 @@ static void note_wishes(struct pool *pool, const struct host *lent)
 	pool_kick(pool);
 }
 
-void hosts_lend(struct seat *seat)
+void hosts_lend(struct slot *slot)
 {
-	struct pool *pool = seat->pool;
+	struct pool *pool = slot->pool;
 
-	if (!seat->pool_host)
+	if (!slot->pool_host)
 		return;
-	struct host *host = seat->pool_host->host;
+	struct host *host = slot->pool_host->host;
 	if (pool->database->hosts.count > 1 && balance_of(pool) != LOAD_BALANCE_DISABLE)
 		note_wishes(pool, host);
 	host->assignments++;
@@ -294,15 +289,15 @@ bool hosts_may_replace(const struct pool *pool)
 	return pool->balance.wanted_lag > LAG_TO_REPLACE * central->worker_count;
 }
 
-bool hosts_may_spare(const struct seat *seat, const struct host *wanted)
+bool hosts_may_spare(const struct slot *slot, const struct host *wanted)
 {
-	const struct host *own = seat->pool_host ? seat->pool_host->host : NULL;
+	const struct host *own = slot->pool_host ? slot->pool_host->host : NULL;
 	const struct pool_host *pool_host;
 
 	if (!own || own == wanted)
 		return false;
-	list_for (pool_host, &seat->pool->balance.pool_hosts, node) {
-		if (pool_host->seat_count && pool_host->host != wanted &&
+	list_for (pool_host, &slot->pool->balance.pool_hosts, node) {
+		if (pool_host->slot_count && pool_host->host != wanted &&
 		    is_owed_more(own, pool_host->host))
 			return false;
 	}

@@ -5,28 +5,29 @@
 
 #include <string.h>
 
+#include "pool/conn_limits.h"
 #include "pool/pool_effective.h"
-#include "pool/room.h"
-#include "pool/seats.h"
+#include "pool/slots.h"
 
-/* Chooses the same seat that a pool of this worker could have closed.  The other one
+/* Chooses the same slot that a pool of this worker could have closed.  The other one
  * asks again, so that time alone need not be waited for. */
-static struct seat *spared(
+static struct slot *spared(
     struct catalog *c, struct central_limit *limit, uint64_t now_us)
 {
 	const char *name = limit->name.key + 1;
-	uint64_t place_us = room_first_place(&c->view, limit), ignored = UINT64_MAX;
+	uint64_t place_us = conn_limits_first_place(&c->view, limit),
+		 ignored = UINT64_MAX;
 
 	if (place_us == UINT64_MAX)
 		return NULL;
-	if (limit->name.kind == ROOM_PROCESS)
-		return room_evictable_of_process(c, place_us, now_us, &ignored);
-	if (limit->name.kind == ROOM_USER) {
+	if (limit->name.kind == CONN_LIMIT_PROCESS)
+		return conn_limits_evictable_of_process(c, place_us, now_us, &ignored);
+	if (limit->name.kind == CONN_LIMIT_USER) {
 		const struct user *user = catalog_find_user(c, name);
-		return user ? room_free_of_user(user) : NULL;
+		return user ? conn_limits_free_of_user(user) : NULL;
 	}
 	const struct database *db = catalog_find_database(c, name);
-	return db ? room_free_of_database(db) : NULL;
+	return db ? conn_limits_free_of_database(db) : NULL;
 }
 
 /* Returns the pool of this worker, or NULL. */
@@ -42,7 +43,7 @@ struct verdict notes_hear(
 {
 	const struct verdict nothing = {.kind = VERDICT_NONE, .wake_us = UINT64_MAX};
 	struct pool *pool = NULL;
-	struct seat *seat = NULL;
+	struct slot *slot = NULL;
 
 	catalog_note_time(c, now_us);
 	if (note->pool) {
@@ -58,10 +59,10 @@ struct verdict notes_hear(
 	if (pool && note->kind == NOTE_LOOK)
 		pool_kick(pool);
 	else if (pool)
-		seat = pool_longest_resting(pool);
+		slot = pool_longest_resting(pool);
 	else if (note->limit)
-		seat = spared(c, note->limit, now_us);
-	return seat ? seat_retire(seat, "evicted") : nothing;
+		slot = spared(c, note->limit, now_us);
+	return slot ? slot_retire(slot, "evicted") : nothing;
 }
 
 struct pool *notes_pool(struct catalog *c, const struct central_pool *whole)
@@ -84,7 +85,7 @@ void notes_lost(struct catalog *c, struct central_pool *whole)
 	struct pool *pool = pool_of(c, whole);
 	whole->places[c->view.worker].arriving--;
 	atomic_fetch_sub(&whole->connected, 1);
-	room_uncount(&c->view, whole, false);
+	conn_limits_uncount(&c->view, whole, false);
 	if (pool)
 		pool_kick(pool);
 	central_unlock(&c->view);

@@ -22,31 +22,31 @@ int pins_count(const struct pool *pool)
 	return central_read(&pool->part.whole->pinned);
 }
 
-static void add(struct seat *seat, int change)
+static void add(struct slot *slot, int change)
 {
-	atomic_fetch_add(&seat->pool->part.whole->pinned, change);
-	seat->is_pinned = change > 0;
+	atomic_fetch_add(&slot->pool->part.whole->pinned, change);
+	slot->is_pinned = change > 0;
 }
 
-bool pins_claim(struct seat *seat)
+bool pins_claim(struct slot *slot)
 {
-	if (seat->is_pinned)
+	if (slot->is_pinned)
 		return true;
-	add(seat, 1);
-	if (pins_count(seat->pool) <= pins_most(seat->pool))
+	add(slot, 1);
+	if (pins_count(slot->pool) <= pins_most(slot->pool))
 		return true;
-	add(seat, -1);
+	add(slot, -1);
 	return false;
 }
 
-void pins_restore(struct seat *seat)
+void pins_restore(struct slot *slot)
 {
-	if (!seat->is_pinned)
-		add(seat, 1);
+	if (!slot->is_pinned)
+		add(slot, 1);
 }
 
-void pins_drop(struct seat *seat)
+void pins_drop(struct slot *slot)
 {
-	if (seat->is_pinned)
-		add(seat, -1);
+	if (slot->is_pinned)
+		add(slot, -1);
 }

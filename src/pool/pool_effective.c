@@ -77,34 +77,34 @@ bool pool_is_paused(const struct pool *pool)
 /* Servers that are closed as soon as another host serves. */
 static size_t count_hopeless(const struct pool *pool)
 {
-	const struct seat *seat;
+	const struct slot *slot;
 	size_t count = 0;
 
 	if (!hosts_are_judged(pool->database))
 		return 0;
-	list_for (seat, &pool->seats[SEAT_ACTIVE], node)
-		count += seat->pool_host &&
-			 host_group_is_hopeless(&seat->pool_host->host->verdict);
+	list_for (slot, &pool->slots[SLOT_ACTIVE], node)
+		count += slot->pool_host &&
+			 host_group_is_hopeless(&slot->pool_host->host->verdict);
 	return count;
 }
 
 size_t pool_count_in_use(const struct pool *pool)
 {
-	return pool->seats[SEAT_ACTIVE].count + pool->seats[SEAT_TESTED].count +
-	       pool->seats[SEAT_BEING_CANCELED].count - count_hopeless(pool);
+	return pool->slots[SLOT_ACTIVE].count + pool->slots[SLOT_TESTED].count +
+	       pool->slots[SLOT_BEING_CANCELED].count - count_hopeless(pool);
 }
 
 size_t pool_connected_count(const struct pool *pool)
 {
-	return pool->seats[SEAT_ACTIVE].count + pool->seats[SEAT_BEING_CANCELED].count +
-	       pool->seats[SEAT_IDLE].count + pool->seats[SEAT_TESTED].count +
-	       pool->seats[SEAT_USED].count;
+	return pool->slots[SLOT_ACTIVE].count + pool->slots[SLOT_BEING_CANCELED].count +
+	       pool->slots[SLOT_IDLE].count + pool->slots[SLOT_TESTED].count +
+	       pool->slots[SLOT_USED].count;
 }
 
 size_t pool_server_count(const struct pool *pool)
 {
-	return pool_connected_count(pool) + pool->seats[SEAT_LOGIN].count +
-	       pool->seats[SEAT_ACTIVE_CANCEL].count;
+	return pool_connected_count(pool) + pool->slots[SLOT_LOGIN].count +
+	       pool->slots[SLOT_ACTIVE_CANCEL].count;
 }
 
 size_t pool_connected_everywhere(const struct pool *pool)
@@ -122,9 +122,9 @@ size_t pool_queued_everywhere(const struct pool *pool)
 	return (size_t)central_read(&pool->part.whole->queued);
 }
 
-bool pool_has_welcome(const struct pool *pool)
+bool pool_has_login_params(const struct pool *pool)
 {
-	return central_welcome(pool->part.whole) != 0;
+	return central_login_params(pool->part.whole) != 0;
 }
 
 bool pool_is_oversized(const struct pool *pool)
@@ -176,7 +176,7 @@ bool pool_is_empty(const struct pool *pool)
 	return list_is_empty(&pool->clients) && list_is_empty(&pool->waiting) &&
 	       list_is_empty(&pool->cancels_waiting) &&
 	       list_is_empty(&pool->cancels_active) &&
-	       list_is_empty(&pool->seats[SEAT_NONE]) && !pool_server_count(pool);
+	       list_is_empty(&pool->slots[SLOT_NONE]) && !pool_server_count(pool);
 }
 
 bool pool_may_be_freed(const struct pool *pool)
@@ -194,18 +194,18 @@ bool pool_may_be_freed(const struct pool *pool)
 	return timeout && db->catalog->seen_us - pool->idle_since_us >= timeout;
 }
 
-/* Seats that need a check are closed first.  Depending on server_round_robin the list
+/* Slots that need a check are closed first.  Depending on server_round_robin the list
  * is in one order or the other. */
-struct seat *pool_longest_resting(const struct pool *pool)
+struct slot *pool_longest_resting(const struct pool *pool)
 {
-	const struct list *used = &pool->seats[SEAT_USED];
-	const struct list *idle = &pool->seats[SEAT_IDLE];
+	const struct list *used = &pool->slots[SLOT_USED];
+	const struct list *idle = &pool->slots[SLOT_IDLE];
 	const struct list *l = list_is_empty(used) ? idle : used;
 
 	struct node *a = list_first(l);
 	struct node *b = list_last(l);
-	struct seat *x = a ? container_of(a, struct seat, node) : NULL;
-	struct seat *y = b ? container_of(b, struct seat, node) : NULL;
+	struct slot *x = a ? container_of(a, struct slot, node) : NULL;
+	struct slot *y = b ? container_of(b, struct slot, node) : NULL;
 	if (!x || !y)
 		return x ? x : y;
 	return x->rested_us < y->rested_us ? x : y;

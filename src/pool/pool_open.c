@@ -10,12 +10,12 @@
 #include "pool/pool_open.h"
 
 #include "base/time_us.h"
+#include "pool/conn_limits.h"
 #include "pool/exchange.h"
 #include "pool/hosts_role.h"
 #include "pool/pool_effective.h"
 #include "pool/queue.h"
-#include "pool/room.h"
-#include "pool/seats.h"
+#include "pool/slots.h"
 
 /* How often a pool below min_pool_size checks for room under a limit, or replaces
  * servers that were lost unused.  Such a pool does not queue for room with pools whose
@@ -67,8 +67,8 @@ enum obstacle {
 
 struct decision {
 	enum obstacle obstacle;
-	enum room_kind limit; /* of LIMIT and ELDER; else ROOM_COUNT */
-	struct seat
+	enum conn_limit limit; /* of LIMIT and ELDER; else CONN_LIMIT_COUNT */
+	struct slot
 	    *evicted;     /* closing this one makes room; NULL: none may be closed */
 	bool is_reserve;  /* pool_size is reached, and the reserve is used */
 	uint64_t wake_us; /* when time alone can change the decision */
@@ -77,7 +77,7 @@ struct decision {
 static struct decision wait_until(uint64_t wake_us)
 {
 	return (struct decision){
-	    .obstacle = OBSTACLE_TIME, .limit = ROOM_COUNT, .wake_us = wake_us};
+	    .obstacle = OBSTACLE_TIME, .limit = CONN_LIMIT_COUNT, .wake_us = wake_us};
 }
 
 /* ---- the conditions ---- */
@@ -118,9 +118,10 @@ static uint64_t retry_time(const struct pool *pool)
 static struct decision decide_beyond_size(
     struct pool *pool, enum purpose purpose, uint64_t now_us)
 {
-	struct decision d = {
-	    .obstacle = OBSTACLE_SIZE, .limit = ROOM_COUNT, .wake_us = UINT64_MAX};
-	const struct ask *first = queue_first(pool);
+	struct decision d = {.obstacle = OBSTACLE_SIZE,
+	    .limit = CONN_LIMIT_COUNT,
+	    .wake_us = UINT64_MAX};
+	const struct pool_request *first = queue_first(pool);
 	uint64_t timeout = scope_reserve_pool_timeout(scope_of_pool(pool));
 	int reserve = pool_reserve_size(pool);
 
@@ -168,20 +169,21 @@ static bool yields_to(struct pool *pool, uint64_t place_us, uint64_t now_us)
 static struct decision decide_under_limits(
     struct pool *pool, bool is_for_client, uint64_t now_us)
 {
-	struct decision d = {.limit = ROOM_COUNT, .wake_us = UINT64_MAX};
+	struct decision d = {.limit = CONN_LIMIT_COUNT, .wake_us = UINT64_MAX};
 	uint64_t place_us;
 
-	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++) {
-		if (!room_is_full(pool, kind))
+	for (enum conn_limit kind = 0; kind < CONN_LIMIT_COUNT; kind++) {
+		if (!conn_limits_is_full(pool, kind))
 			continue;
-		struct seat *seat = room_evictable(pool, kind, now_us, &d.wake_us);
+		struct slot *slot =
+		    conn_limits_evictable(pool, kind, now_us, &d.wake_us);
 		pool->turn.yielded_us = 0;
-		if (!d.obstacle || !seat) {
+		if (!d.obstacle || !slot) {
 			d.obstacle = OBSTACLE_LIMIT;
 			d.limit = kind;
-			d.evicted = seat;
+			d.evicted = slot;
 		}
-		if (seat)
+		if (slot)
 			continue;
 		/* regularly, because a server may come to rest there later */
 		if (is_for_client && exchange_has_workers(pool)) {
@@ -192,17 +194,17 @@ static struct decision decide_under_limits(
 	}
 	if (d.obstacle)
 		return d;
-	d.limit = room_before(pool, &place_us);
-	if (d.limit == ROOM_COUNT || !yields_to(pool, place_us, now_us)) {
+	d.limit = conn_limits_before(pool, &place_us);
+	if (d.limit == CONN_LIMIT_COUNT || !yields_to(pool, place_us, now_us)) {
 		pool->turn.yielded_us = pool->turn.told_us = 0;
-		d.limit = ROOM_COUNT;
+		d.limit = CONN_LIMIT_COUNT;
 		return d;
 	}
 	d.obstacle = OBSTACLE_ELDER;
 	d.wake_us = now_us + ASK_AGAIN_US;
 	if (now_us >= pool->turn.told_us + ASK_AGAIN_US) {
 		pool->turn.told_us = now_us;
-		room_tell_first(pool, d.limit);
+		conn_limits_tell_first(pool, d.limit);
 	}
 	return d;
 }
@@ -216,7 +218,7 @@ static struct decision decide(struct pool *pool, enum purpose purpose, uint64_t 
 	bool is_reserve = false;
 
 	/* 1. one login at a time, but for those to different hosts */
-	if (pool->seats[SEAT_LOGIN].count > slow && !hosts_may_open_beside(pool))
+	if (pool->slots[SLOT_LOGIN].count > slow && !hosts_may_open_beside(pool))
 		return wait_until(
 		    pool->balance.slow_logins > slow ? hosts_due_us(pool) : UINT64_MAX);
 	if (awaits_monitor(pool, now_us))
@@ -253,10 +255,10 @@ static struct decision decide_and_claim(
 	if (central_is_frozen(exchange_view(pool)->central))
 		return wait_until(now_us + FROZEN_US);
 	exchange_lock(pool);
-	room_unclaim(pool);
+	conn_limits_unclaim(pool);
 	struct decision d = decide(pool, purpose, now_us);
 	if (!d.obstacle) {
-		room_claim(pool);
+		conn_limits_claim(pool);
 		hosts_claim(
 		    pool, purpose == FOR_HOST ? hosts_wanted(pool) : hosts_next(pool));
 	}
@@ -268,13 +270,13 @@ static struct decision decide_and_claim(
 
 /* The set of limits for whose room the pool is to wait. */
 static unsigned rooms_wanted(
-    const struct pool *pool, enum room_kind limit, uint64_t now_us)
+    const struct pool *pool, enum conn_limit limit, uint64_t now_us)
 {
-	if (limit == ROOM_COUNT)
+	if (limit == CONN_LIMIT_COUNT)
 		return 0;
 	if (now_us >= queue_first(pool)->queued_us + STARVING_US)
-		return room_limited(pool);
-	return ROOM_BIT(limit);
+		return conn_limits_limited(pool);
+	return CONN_LIMIT_BIT(limit);
 }
 
 /* The first in a queue is told of room, but may be unable to use it, because it waits
@@ -283,7 +285,8 @@ static uint64_t look_again_us(const struct pool *pool, uint64_t now_us)
 {
 	uint64_t place_us;
 
-	if (!room_is_wanted(pool) || room_before(pool, &place_us) == ROOM_COUNT)
+	if (!conn_limits_is_wanted(pool) ||
+	    conn_limits_before(pool, &place_us) == CONN_LIMIT_COUNT)
 		return UINT64_MAX;
 	return now_us + time_later(tenth_since(queue_first(pool)->queued_us, now_us),
 			    MOST_COURTESY_US);
@@ -296,28 +299,28 @@ static struct verdict open_for(
 
 	wake_us = time_earlier(wake_us, d.wake_us);
 	if (!d.obstacle) {
-		room_want(pool, 0);
+		conn_limits_want(pool, 0);
 		return (struct verdict){.kind = VERDICT_DIAL,
-		    .ask = purpose == FOR_REPLICATION
-			       ? container_of(
-				     list_first(&pool->replicas), struct ask, kind_node)
-			       : NULL,
+		    .request = purpose == FOR_REPLICATION
+				   ? container_of(list_first(&pool->replicas),
+					 struct pool_request, kind_node)
+				   : NULL,
 		    .is_reserve = d.is_reserve,
 		    .is_replication = purpose == FOR_REPLICATION,
 		    .wake_us = UINT64_MAX};
 	}
 	if (purpose == FOR_CLIENTS || purpose == FOR_REPLICATION) {
 		if (d.evicted)
-			return seat_retire(d.evicted, "evicted");
-		room_want(pool, rooms_wanted(pool, d.limit, now_us));
+			return slot_retire(d.evicted, "evicted");
+		conn_limits_want(pool, rooms_wanted(pool, d.limit, now_us));
 		wake_us = time_earlier(wake_us, look_again_us(pool, now_us));
 	} else {
 		/* for nobody only pools with more than their min_pool_size are evicted,
 		 * and only under the limit that all pools share */
-		if (d.evicted && d.limit == ROOM_PROCESS)
-			return seat_retire(d.evicted, "evicted");
-		room_want(pool, 0);
-		if (d.limit != ROOM_COUNT)
+		if (d.evicted && d.limit == CONN_LIMIT_PROCESS)
+			return slot_retire(d.evicted, "evicted");
+		conn_limits_want(pool, 0);
+		if (d.limit != CONN_LIMIT_COUNT)
 			wake_us = time_earlier(wake_us, now_us + REFILL_US);
 	}
 	return (struct verdict){.kind = VERDICT_NONE, .wake_us = wake_us};
@@ -346,15 +349,15 @@ static bool opens_for_host(struct pool *pool, uint64_t now_us)
  * time, and queries that hang are rare, so usually only one server is looked at. */
 static uint64_t tests_due_us(const struct pool *pool, uint64_t now_us)
 {
-	const struct list *tested = &pool->seats[SEAT_TESTED];
+	const struct list *tested = &pool->slots[SLOT_TESTED];
 	size_t overdue = 0;
-	struct seat *seat;
+	struct slot *slot;
 
-	list_for (seat, tested, node) {
+	list_for (slot, tested, node) {
 		if (pool->part.seekers.count + overdue > tested->count)
 			break;
-		if (now_us < seat->tested_us + TEST_PATIENCE_US)
-			return seat->tested_us + TEST_PATIENCE_US;
+		if (now_us < slot->tested_us + TEST_PATIENCE_US)
+			return slot->tested_us + TEST_PATIENCE_US;
 		overdue++;
 	}
 	return 0;
@@ -387,17 +390,17 @@ static bool refills_here(struct pool *pool, uint64_t now_us, uint64_t *wake_us)
  * *wake_us: when to check again. */
 static void doubt_slow_hosts(struct pool *pool, uint64_t now_us, uint64_t *wake_us)
 {
-	struct seat *seat;
+	struct slot *slot;
 
 	if (pool->database->hosts.count < 2)
 		return;
-	list_for (seat, &pool->seats[SEAT_LOGIN], node) {
-		if (seat->is_slow)
+	list_for (slot, &pool->slots[SLOT_LOGIN], node) {
+		if (slot->is_slow)
 			continue;
-		uint64_t due_us = time_later(seat->born_us + LOGIN_PATIENCE_US,
-		    hosts_other_due_us(pool, seat->pool_host->host));
+		uint64_t due_us = time_later(slot->born_us + LOGIN_PATIENCE_US,
+		    hosts_other_due_us(pool, slot->pool_host->host));
 		if (now_us >= due_us)
-			hosts_note_slow(seat);
+			hosts_note_slow(slot);
 		else
 			*wake_us = time_earlier(*wake_us, due_us);
 	}
@@ -405,14 +408,14 @@ static void doubt_slow_hosts(struct pool *pool, uint64_t now_us, uint64_t *wake_
 
 struct verdict pool_open_next(struct pool *pool, uint64_t now_us)
 {
-	const struct ask *first = queue_first(pool);
-	const struct ask *seeker = queue_first_seeker(pool);
+	const struct pool_request *first = queue_first(pool);
+	const struct pool_request *seeker = queue_first_seeker(pool);
 	uint64_t tests_us = seeker ? tests_due_us(pool, now_us) : 0;
 	uint64_t wake_us = tests_us ? tests_us : UINT64_MAX;
-	bool is_for_any = (seeker && !tests_us) ||
-			  (!list_is_empty(&pool->newcomers) && !pool_has_welcome(pool));
+	bool is_for_any = (seeker && !tests_us) || (!list_is_empty(&pool->newcomers) &&
+						       !pool_has_login_params(pool));
 	bool is_for_replica = !list_is_empty(&pool->replicas) &&
-			      (!is_for_any || first->kind == ASK_REPLICATION);
+			      (!is_for_any || first->kind == REQUEST_REPLICATION);
 	bool is_probe = pool->wants_probe;
 
 	if (pool->balance.wanted && opens_for_host(pool, now_us))
@@ -433,6 +436,6 @@ struct verdict pool_open_next(struct pool *pool, uint64_t now_us)
 		return open_for(pool, FOR_PROBE, wake_us, now_us);
 	if (refills_here(pool, now_us, &wake_us))
 		return open_for(pool, FOR_MIN_SIZE, wake_us, now_us);
-	room_want(pool, 0);
+	conn_limits_want(pool, 0);
 	return (struct verdict){.kind = VERDICT_NONE, .wake_us = wake_us};
 }

@@ -2,23 +2,23 @@
  * What a change of pool_mode means for the servers that a pool has.
  */
 #include "pool/pool.h"
-#include "pool/seats.h"
+#include "pool/slots.h"
 
 /* Returns false if no server is at rest. */
 static bool replace_unreset(struct pool *pool)
 {
-	static const enum seat_state resting[] = {SEAT_IDLE, SEAT_USED, SEAT_TESTED};
-	struct seat *seat;
+	static const enum slot_state resting[] = {SLOT_IDLE, SLOT_USED, SLOT_TESTED};
+	struct slot *slot;
 
 	for (size_t i = 0; i < sizeof(resting) / sizeof(resting[0]); i++)
-		list_for (seat, &pool->seats[resting[i]], node)
-			seat->is_dirty = pool->has_dirty = true;
+		list_for (slot, &pool->slots[resting[i]], node)
+			slot->is_dirty = pool->has_dirty = true;
 	return pool->has_dirty;
 }
 
 void pool_review_mode(struct pool *pool)
 {
-	struct seat *seat;
+	struct slot *slot;
 
 	/* The console has no servers, and exists before the settings are known. */
 	if (pool->database->is_admin)
@@ -30,11 +30,11 @@ void pool_review_mode(struct pool *pool)
 	if (!has_sessions) {
 		/* the release looks at the new mode, in which it would not reset these
 		 * servers */
-		static const enum seat_state held[] = {
-		    SEAT_ACTIVE, SEAT_BEING_CANCELED};
+		static const enum slot_state held[] = {
+		    SLOT_ACTIVE, SLOT_BEING_CANCELED};
 		for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++)
-			list_for (seat, &pool->seats[held[i]], node)
-				seat->needs_reset = true;
+			list_for (slot, &pool->slots[held[i]], node)
+				slot->needs_reset = true;
 	} else if (replace_unreset(pool))
 		pool_kick(pool);
 }

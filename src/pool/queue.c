@@ -1,5 +1,5 @@
 /*
- * The queue of a pool, and links.  An ask is in pool->clients or in pool->waiting;
+ * The queue of a pool, and links.  A request is in pool->clients or in pool->waiting;
  * while it waits, it is also in the list of those with the same need, so that the first
  * of each kind is found without a walk.
  */
@@ -7,21 +7,21 @@
 
 #include <assert.h>
 
+#include "pool/conn_limits.h"
 #include "pool/exchange.h"
 #include "pool/pins.h"
 #include "pool/pool_effective.h"
-#include "pool/room.h"
-#include "pool/seats.h"
+#include "pool/slots.h"
 
-static struct list *list_of_kind(struct pool *pool, enum ask_kind kind)
+static struct list *list_of_kind(struct pool *pool, enum request_kind kind)
 {
 	switch (kind) {
-	case ASK_WELCOME:
+	case REQUEST_PARAMS:
 		return &pool->newcomers;
-	case ASK_REPLICATION:
+	case REQUEST_REPLICATION:
 		return &pool->replicas;
-	case ASK_QUERY:
-	case ASK_AUTH:
+	case REQUEST_QUERY:
+	case REQUEST_AUTH:
 		break;
 	}
 	return &pool->part.seekers;
@@ -29,152 +29,159 @@ static struct list *list_of_kind(struct pool *pool, enum ask_kind kind)
 
 /* Counts a client that begins (1) or ceases (-1) to wait, under the lock.  Those of a
  * killed pool are no longer counted. */
-static void count(const struct pool *pool, enum ask_kind kind, int change)
+static void count(const struct pool *pool, enum request_kind kind, int change)
 {
 	struct central_pool *whole = pool->part.whole;
 
 	if (pool->is_killed)
 		return;
 	atomic_fetch_add(&whole->queued, change);
-	if (kind == ASK_QUERY || kind == ASK_AUTH)
+	if (kind == REQUEST_QUERY || kind == REQUEST_AUTH)
 		atomic_fetch_add(&whole->waiting, change);
 }
 
-bool queue_add(struct ask *ask, enum ask_kind kind, int limit, uint64_t now_us)
+bool queue_add(
+    struct pool_request *request, enum request_kind kind, int limit, uint64_t now_us)
 {
-	struct pool *pool = ask->pool;
+	struct pool *pool = request->pool;
 
-	assert(ask->state == ASK_RESTING);
+	assert(request->state == REQUEST_RESTING);
 	exchange_lock(pool);
 	if (limit > 0 && pool_queued_everywhere(pool) >= (size_t)limit) {
 		exchange_unlock(pool);
 		return false;
 	}
-	list_remove(&pool->clients, &ask->node);
-	list_push_back(&pool->waiting, &ask->node);
-	ask->kind = kind;
-	ask->state = ASK_WAITING;
-	ask->queued_us = now_us;
-	list_push_back(list_of_kind(pool, kind), &ask->kind_node);
+	list_remove(&pool->clients, &request->node);
+	list_push_back(&pool->waiting, &request->node);
+	request->kind = kind;
+	request->state = REQUEST_WAITING;
+	request->queued_us = now_us;
+	list_push_back(list_of_kind(pool, kind), &request->kind_node);
 	count(pool, kind, 1);
 	exchange_unlock(pool);
 	exchange_note(pool);
-	room_note(pool);
+	conn_limits_note(pool);
 	return true;
 }
 
-void queue_remove(struct ask *ask)
+void queue_remove(struct pool_request *request)
 {
-	struct pool *pool = ask->pool;
+	struct pool *pool = request->pool;
 
-	assert(ask->state == ASK_WAITING);
+	assert(request->state == REQUEST_WAITING);
 	exchange_lock(pool);
-	list_remove(list_of_kind(pool, ask->kind), &ask->kind_node);
-	count(pool, ask->kind, -1);
+	list_remove(list_of_kind(pool, request->kind), &request->kind_node);
+	count(pool, request->kind, -1);
 	exchange_unlock(pool);
-	list_remove(&pool->waiting, &ask->node);
-	list_push_back(&pool->clients, &ask->node);
-	ask->state = ASK_RESTING;
+	list_remove(&pool->waiting, &request->node);
+	list_push_back(&pool->clients, &request->node);
+	request->state = REQUEST_RESTING;
 	exchange_note(pool);
-	room_note(pool);
-	if (room_is_wanted(pool)) {
+	conn_limits_note(pool);
+	if (conn_limits_is_wanted(pool)) {
 		/* the set of limits was chosen for the client that leaves */
-		if (room_wants_several(pool))
+		if (conn_limits_wants_several(pool))
 			pool_kick(pool);
 		queue_review_room(pool);
-		room_reorder(pool);
+		conn_limits_reorder(pool);
 	}
-	/* when nobody waits for a seat, resting ones may be closed for other pools */
+	/* when nobody waits for a slot, resting ones may be closed for other pools */
 	if (list_is_empty(&pool->part.seekers))
-		room_offer(pool);
+		conn_limits_offer(pool);
 }
 
 void queue_review_room(struct pool *pool)
 {
-	if (room_is_wanted(pool) &&
-	    pool->part.seekers.count <= pool->seats[SEAT_TESTED].count)
+	if (conn_limits_is_wanted(pool) &&
+	    pool->part.seekers.count <= pool->slots[SLOT_TESTED].count)
 		pool_kick(pool);
 }
 
-void queue_serve(struct ask *ask, uint64_t now_us)
+void queue_serve(struct pool_request *request, uint64_t now_us)
 {
-	uint64_t wait_us = now_us > ask->queued_us ? now_us - ask->queued_us : 0;
+	uint64_t wait_us =
+	    now_us > request->queued_us ? now_us - request->queued_us : 0;
 
-	ask->pool->stats.wait_time_us += wait_us;
-	latency_add(&ask->pool->latency, LATENCY_WAIT, wait_us);
-	queue_remove(ask);
+	request->pool->stats.wait_time_us += wait_us;
+	latency_add(&request->pool->latency, LATENCY_WAIT, wait_us);
+	queue_remove(request);
 }
 
-struct seat *queue_idle_seat(const struct pool *pool)
+struct slot *queue_idle_slot(const struct pool *pool)
 {
-	struct seat *seat;
+	struct slot *slot;
 
-	if (list_is_empty(&pool->seats[SEAT_IDLE]))
+	if (list_is_empty(&pool->slots[SLOT_IDLE]))
 		return NULL;
 	if (pool->balance.pool_hosts.count > 1 &&
 	    pool->database->config->load_balance_hosts != LOAD_BALANCE_DISABLE)
-		return hosts_idle_seat(pool);
-	/* dirty seats only exist until pool_next has run */
-	list_for (seat, &pool->seats[SEAT_IDLE], node) {
-		if (!seat->is_dirty)
-			return seat;
+		return hosts_idle_slot(pool);
+	/* dirty slots only exist until pool_next has run */
+	list_for (slot, &pool->slots[SLOT_IDLE], node) {
+		if (!slot->is_dirty)
+			return slot;
 	}
 	return NULL;
 }
 
-struct ask *queue_first_seeker(const struct pool *pool)
+struct pool_request *queue_first_seeker(const struct pool *pool)
 {
 	struct node *first = list_first(&pool->part.seekers);
 
-	return first ? container_of(first, struct ask, kind_node) : NULL;
+	return first ? container_of(first, struct pool_request, kind_node) : NULL;
 }
 
-void queue_link(struct ask *ask, struct seat *seat, uint64_t now_us)
+void queue_link(struct pool_request *request, struct slot *slot, uint64_t now_us)
 {
-	if (ask->state == ASK_WAITING)
-		queue_serve(ask, now_us);
-	assert(ask->state == ASK_RESTING);
-	ask->state = ASK_LINKED;
-	ask->seat = seat;
-	seat->ask = ask;
-	seat->was_checked = false;
-	seat->was_lent = true;
-	ask->pool->has_wasted = false;
-	hosts_lend(seat);
-	ask->pool->stats.server_assignment_count++;
+	if (request->state == REQUEST_WAITING)
+		queue_serve(request, now_us);
+	assert(request->state == REQUEST_RESTING);
+	request->state = REQUEST_LINKED;
+	request->slot = slot;
+	slot->request = request;
+	slot->was_checked = false;
+	slot->was_lent = true;
+	request->pool->has_wasted = false;
+	hosts_lend(slot);
+	request->pool->stats.server_assignment_count++;
 }
 
-void queue_unlink(struct seat *seat)
+void queue_unlink(struct slot *slot)
 {
-	struct ask *ask = seat->ask;
+	struct pool_request *request = slot->request;
 
-	if (seat->is_pinned)
-		pins_drop(seat);
-	if (!ask)
+	if (slot->is_pinned)
+		pins_drop(slot);
+	if (!request)
 		return;
-	ask->seat = NULL;
-	ask->state = ASK_RESTING;
-	seat->ask = NULL;
+	request->slot = NULL;
+	request->state = REQUEST_RESTING;
+	slot->request = NULL;
 }
 
-struct verdict queue_grant(struct ask *ask, struct seat *seat, uint64_t now_us)
+struct verdict queue_grant(
+    struct pool_request *request, struct slot *slot, uint64_t now_us)
 {
-	if (ask->state != ASK_WAITING)
-		latency_add_unwaited(&ask->pool->latency);
-	queue_link(ask, seat, now_us);
-	seat_move(seat, SEAT_ACTIVE, now_us);
-	return (struct verdict){.kind = VERDICT_GRANT, .ask = ask, .seat = seat};
-}
-
-struct verdict queue_refuse(struct ask *ask, const char *text, const char *sqlstate)
-{
-	if (ask->state == ASK_WAITING)
-		queue_remove(ask);
+	if (request->state != REQUEST_WAITING)
+		latency_add_unwaited(&request->pool->latency);
+	queue_link(request, slot, now_us);
+	slot_move(slot, SLOT_ACTIVE, now_us);
 	return (struct verdict){
-	    .kind = VERDICT_REFUSE, .ask = ask, .text = text, .sqlstate = sqlstate};
+	    .kind = VERDICT_GRANT, .request = request, .slot = slot};
 }
 
-struct verdict queue_refuse_for(struct ask *ask, enum error_id id)
+struct verdict queue_refuse(
+    struct pool_request *request, const char *text, const char *sqlstate)
 {
-	return queue_refuse(ask, error_text(id), error_sqlstate(id));
+	if (request->state == REQUEST_WAITING)
+		queue_remove(request);
+	return (struct verdict){.kind = VERDICT_REFUSE,
+	    .request = request,
+	    .text = text,
+	    .sqlstate = sqlstate};
+}
+
+struct verdict queue_refuse_for(struct pool_request *request, enum error_id id)
+{
+	return queue_refuse(request, error_text(id), error_sqlstate(id));
 }

@@ -11,12 +11,12 @@
 #include "relay/begin.h"
 #include "relay/clocks.h"
 #include "relay/forward.h"
-#include "relay/leaks.h"
 #include "relay/link.h"
 #include "relay/params.h"
 #include "relay/pin_question.h"
+#include "relay/replay.h"
 #include "relay/schema.h"
-#include "relay/segment.h"
+#include "relay/session_state.h"
 #include "relay/slow_log.h"
 #include "relay/sql_statements.h"
 #include "relay/statements.h"
@@ -123,20 +123,21 @@ static enum step back_applied(struct server *server, struct client *client)
 
 static void back_end_query(struct server *server, struct client *client, uint64_t now)
 {
-	struct ask *ask = &client->request.ask;
-	struct pool *pool = server->seat.pool;
-	bool is_single = server->status == 'I' && ask->query_us == client->xact_us;
+	struct pool_request *request = &client->request.in_pool;
+	struct pool *pool = server->slot.pool;
+	bool is_single = server->status == 'I' && request->query_us == client->xact_us;
 
 	if (client->slow_log)
 		slow_log_answered(client, server, now);
-	if (ask->query_us) {
-		pool->stats.query_time_us += now - ask->query_us;
+	if (request->query_us) {
+		pool->stats.query_time_us += now - request->query_us;
 		if (is_single)
-			latency_add_single(&pool->latency, now - ask->query_us);
+			latency_add_single(&pool->latency, now - request->query_us);
 		else
-			latency_add(&pool->latency, LATENCY_QUERY, now - ask->query_us);
+			latency_add(
+			    &pool->latency, LATENCY_QUERY, now - request->query_us);
 	}
-	ask->query_us = 0;
+	request->query_us = 0;
 	if (server->status != 'I') {
 		server->link.idle_xact_us = now;
 		return;
@@ -155,8 +156,8 @@ static void back_end_query(struct server *server, struct client *client, uint64_
 /* The client keeps its server. */
 static enum step back_stay(struct server *server, struct client *client)
 {
-	if (server->is_ready && server->seat.is_dirty &&
-	    scope_server_fast_close(scope_of_pool(server->seat.pool))) {
+	if (server->is_ready && server->slot.is_dirty &&
+	    scope_server_fast_close(scope_of_pool(server->slot.pool))) {
 		server_retire(server, error_text(ERROR_DATABASE_CHANGED));
 		return STEP_CLOSE;
 	}
@@ -172,11 +173,11 @@ static enum step back_stay(struct server *server, struct client *client)
 /* Everything that the client asked for is answered. */
 static enum step back_settled(struct server *server, struct client *client)
 {
-	int mode = server->seat.is_replication ? POOL_MODE_SESSION
-					       : pool_mode(server->seat.pool);
+	int mode = server->slot.is_replication ? POOL_MODE_SESSION
+					       : pool_mode(server->slot.pool);
 
 	back_end_query(server, client, server->last_us);
-	leaks_settle(server);
+	session_state_settle(server);
 	schema_settle(server);
 	if (server->status == 'I' && pin_question_is_due(server) &&
 	    pin_question_ask(server, client, true)) {
@@ -184,12 +185,12 @@ static enum step back_settled(struct server *server, struct client *client)
 		return STEP_NEXT;
 	}
 	if (server->status == 'I' && mode != POOL_MODE_SESSION) {
-		if (server->link.pin.kinds && leaks_are_kept(server)) {
+		if (server->link.pin.kinds && session_state_are_kept(server)) {
 			server->link.pin.transactions++;
 			return back_stay(server, client);
 		}
 		link_end(client, server);
-		leaks_release(server);
+		session_state_release(server);
 		broker_give(server);
 		if (!client->conn.is_doomed)
 			clocks_arm_rest(client);
@@ -238,8 +239,8 @@ static int back_read(
 	if (server->status == 'I')
 		server_settle_schema(server);
 	/* the client gets an error instead of this ReadyForQuery */
-	if (server->status != 'I' && !server->seat.is_replication &&
-	    pool_mode(server->seat.pool) == POOL_MODE_STATEMENT) {
+	if (server->status != 'I' && !server->slot.is_replication &&
+	    pool_mode(server->slot.pool) == POOL_MODE_STATEMENT) {
 		server_retire(server, error_text(ERROR_STATEMENT_TRANSACTION));
 		return -1;
 	}
@@ -254,19 +255,19 @@ static bool is_looked_at(const struct server *server, const struct message *m)
 		   (server->link.params.is_applying || server->link.begin_type)) ||
 	       (type == 'D' && (server->link.params.settling.sources ||
 				   server->link.pin.is_asking)) ||
-	       server_role_wants_whole(server, m) || segment_may_hold(server, m) ||
-	       sql_wants_whole(server, m) || leaks_want_whole(server, m) ||
+	       server_role_wants_whole(server, m) || replay_may_hold(server, m) ||
+	       sql_wants_whole(server, m) || session_state_want_whole(server, m) ||
 	       statements_want_whole(server, m);
 }
 
-/* The client's last segment failed because of the pooler: it is sent once more when the
+/* The client's last replay failed because of the pooler: it is sent once more when the
  * server has skipped everything up to the Sync. */
 static void back_begin_again(struct server *server)
 {
 	conn_log(&server->conn, LEVEL_DEBUG | KIND_SERVERS,
 	    "prepared statement lost, trying again");
 	server->link.is_trying_again = true;
-	if (server->link.segment->is_ended)
+	if (server->link.replay->is_ended)
 		return;
 	if (pipeline_owe(&server->pipeline, 'S', OWED_SELF, 0) < 0)
 		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
@@ -275,21 +276,21 @@ static void back_begin_again(struct server *server)
 
 static enum step back_try_again(struct server *server, struct client *client)
 {
-	bool is_ended = server->link.segment->is_ended;
+	bool is_ended = server->link.replay->is_ended;
 	size_t count, at = 0;
-	struct block *block = segment_detach(server, &count);
+	struct block *block = replay_detach(server, &count);
 	struct message m;
 
 	if (!block) {
 		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 		return STEP_CLOSE;
 	}
-	while (segment_next(block, count, &at, &m) &&
+	while (replay_next(block, count, &at, &m) &&
 	       forward_again(client, server, &m) == STEP_NEXT)
 		;
 	block_unref(block);
 	server->link.is_trying_again = false;
-	server->link.is_segment_spoilt = !is_ended;
+	server->link.is_replay_spoilt = !is_ended;
 	conn_unpark(&client->conn);
 	return server->conn.is_doomed ? STEP_CLOSE : STEP_NEXT;
 }
@@ -298,7 +299,7 @@ static enum step back_try_again(struct server *server, struct client *client)
  * a part of a message? */
 static bool is_unused(const struct server *server)
 {
-	return server->link.is_fresh && !server->seat.is_replication &&
+	return server->link.is_fresh && !server->slot.is_replication &&
 	       pipeline_may_speak(&server->pipeline);
 }
 
@@ -318,7 +319,7 @@ static bool is_last_word(const struct server *server, const struct message *m)
 static enum answer back_decide(struct server *server, struct client *client,
     const struct message *m, struct pipeline_entry *done)
 {
-	bool may_hold = segment_may_hold(server, m);
+	bool may_hold = replay_may_hold(server, m);
 	enum answer answer = pipeline_answer(
 	    &server->pipeline, m->type, m->type == 'Z' ? server->status : 0, done);
 
@@ -326,8 +327,8 @@ static enum answer back_decide(struct server *server, struct client *client,
 	 * time */
 	if (answer == ANSWER_SWALLOW &&
 	    (statements_is_for_client(server, m, done) || begin_lets_pass(server, m) ||
-		(m->type == 'A' && (pool_mode(server->seat.pool) == POOL_MODE_SESSION ||
-				       leaks_are_kept(server))) ||
+		(m->type == 'A' && (pool_mode(server->slot.pool) == POOL_MODE_SESSION ||
+				       session_state_are_kept(server))) ||
 		is_last_word(server, m)))
 		answer = ANSWER_FORWARD;
 	if (answer != ANSWER_FORWARD)
@@ -336,14 +337,14 @@ static enum answer back_decide(struct server *server, struct client *client,
 	    sql_answered(client, server, m, done) != SQL_PASS)
 		return ANSWER_SWALLOW;
 	if (may_hold) {
-		segment_hold(server, m);
+		replay_hold(server, m);
 		return ANSWER_SWALLOW;
 	}
 	if (statements_may_try_again(client, server, m, done)) {
 		back_begin_again(server);
 		return ANSWER_SWALLOW;
 	}
-	segment_deliver(server); /* no error can follow that would cause a repetition */
+	replay_deliver(server); /* no error can follow that would cause a repetition */
 	return answer;
 }
 
@@ -371,7 +372,7 @@ static bool is_plain(const struct server *server, const struct message *m)
 	}
 	return !server->link.sql && !server->link.journal && !server->link.begin_type &&
 	       !server->link.params.settling.sources && !server->link.pin.is_asking &&
-	       !server->link.is_trying_again && segment_lets_pass(server, m);
+	       !server->link.is_trying_again && replay_lets_pass(server, m);
 }
 
 static enum step back_broken(struct server *server, const struct message *m)
@@ -387,14 +388,14 @@ static enum step back_broken(struct server *server, const struct message *m)
 static void back_replace(struct server *server, const char *reason)
 {
 	struct client *client = server_client(server);
-	uint64_t query_us = client->request.ask.query_us, xact_us = client->xact_us;
+	uint64_t query_us = client->request.in_pool.query_us, xact_us = client->xact_us;
 
 	link_end(client, server);
-	client->request.ask.query_us = query_us;
+	client->request.in_pool.query_us = query_us;
 	client->xact_us = xact_us;
 	server_retire(server, reason);
 	server_rest(server, 0);
-	pool_lose_unused(&server->seat, conn_now(&server->conn));
+	pool_lose_unused(&server->slot, conn_now(&server->conn));
 	conn_unpark(&client->conn);
 }
 
@@ -440,7 +441,7 @@ static void back_ended(struct conn *conn, const struct err *err)
 
 static void count_sent(struct client *client, struct server *server, uint64_t size)
 {
-	server->seat.pool->stats.bytes_sent += size;
+	server->slot.pool->stats.bytes_sent += size;
 	if (client->slow_log)
 		client->slow_log->sent += size;
 }
@@ -556,7 +557,7 @@ static enum step back_tell(struct server *server, struct client *client,
 	case ANSWER_FORWARD:
 		count_sent(client, server, m->size);
 		*is_asking = m->type == 'Z' && back_settles(server, client);
-		is_told = leaks_answered(client, server, m, due);
+		is_told = session_state_answered(client, server, m, due);
 		is_told = statements_answered(client, server, m, &done) || is_told;
 		is_told = begin_answered(server, client, m) || is_told;
 		server->link.params.owes_ready = *is_asking && !is_told;
@@ -630,7 +631,7 @@ static void back_closed(struct conn *conn, const char *reason)
 	struct server *server = conn_server(conn);
 	struct client *client = server_client(server);
 	if (client) {
-		segment_deliver(server);
+		replay_deliver(server);
 		slow_log_end(client, server, "server_closed");
 		if (!client->conn.is_doomed)
 			conn_linger(&client->conn);

@@ -75,7 +75,7 @@ static const char *plain_bind(const uint8_t *bind, size_t size)
 
 /* Reads [Parse] Bind [Describe] Execute Sync, if the client's statements are tracked:
  * others are known to servers only. */
-static void read_segment(
+static void read_replay(
     struct command *c, const struct client *client, const struct message *m)
 {
 	static const uint8_t describe[] = {'D', 0, 0, 0, 6, 'P', 0};
@@ -118,7 +118,7 @@ static struct command read_command(const struct client *client, const struct mes
 		c.verb = xact_read((const char *)m->bytes + HEADER_LEN,
 		    m->have - HEADER_LEN, &c.modes);
 	else if (m->type == 'P' || m->type == 'B')
-		read_segment(&c, client, m);
+		read_replay(&c, client, m);
 	return c;
 }
 
@@ -139,7 +139,7 @@ void begin_put_ready(struct client *client)
 
 static bool may_defer(const struct client *client)
 {
-	struct scope scope = scope_of_pool(client->request.ask.pool);
+	struct scope scope = scope_of_pool(client->request.in_pool.pool);
 
 	return scope_defer_begin(scope) &&
 	       scope_pool_mode(scope) == POOL_MODE_TRANSACTION && !client->replication;
@@ -155,7 +155,7 @@ static bool change_block(struct client *client, const struct command *c)
 		return false;
 	/* a block that got no server was a transaction, too */
 	if (client->block.state == BLOCK_BEGUN)
-		client->request.ask.pool->stats.xact_count++;
+		client->request.in_pool.pool->stats.xact_count++;
 	client->block.state = ends ? BLOCK_NONE : BLOCK_BEGUN;
 	client->block.modes = c->modes;
 	client->block.has_portal = c->bind != NULL;
@@ -174,7 +174,7 @@ static int keep_statement(struct client *client, const struct command *c)
 
 bool begin_answer(struct client *client, const struct message *m)
 {
-	struct stats *stats = &client->request.ask.pool->stats;
+	struct stats *stats = &client->request.in_pool.pool->stats;
 	bool has_failed = client->block.state == BLOCK_FAILED;
 	struct command c;
 	struct buf answer;
@@ -234,7 +234,7 @@ int begin_send(struct client *client, struct server *server, const struct messag
 		failed = pipeline_owe(&server->pipeline, (uint8_t)*type, OWED_SELF, 0);
 	client->block.state = BLOCK_NONE;
 	server->link.begin_type = m->type;
-	server->link.owns_unnamed = server->link.sent_unnamed = false;
+	server->link.unnamed.is_owned = server->link.unnamed.is_sent = false;
 	/* what is sent now is sent in the block */
 	server->status = 'T';
 	server->is_ready = false;

@@ -22,13 +22,13 @@ static struct scope client_scope(const struct client *client)
 void clocks_arm_rest(struct client *client)
 {
 	uint64_t limit = scope_client_idle_timeout(client_scope(client));
-	conn_set_deadline(&client->conn, due(client->request.ask.last_us, limit));
+	conn_set_deadline(&client->conn, due(client->request.in_pool.last_us, limit));
 }
 
 static uint64_t wait_start(const struct client *client)
 {
-	const struct ask *ask = &client->request.ask;
-	return ask->query_us ? ask->query_us : ask->last_us;
+	const struct pool_request *request = &client->request.in_pool;
+	return request->query_us ? request->query_us : request->last_us;
 }
 
 static uint64_t notify_due(const struct client *client)
@@ -36,23 +36,23 @@ static uint64_t notify_due(const struct client *client)
 	int notify = scope_query_wait_notify(client_scope(client));
 	if (notify <= 0 || client->was_notified)
 		return UINT64_MAX;
-	return client->request.ask.queued_us + (uint64_t)notify * 1000000;
+	return client->request.in_pool.queued_us + (uint64_t)notify * 1000000;
 }
 
 void clocks_arm_wait(struct client *client)
 {
-	const struct ask *ask = &client->request.ask;
+	const struct pool_request *request = &client->request.in_pool;
 	uint64_t start = wait_start(client);
 	uint64_t at = due(start, scope_query_wait_timeout(client_scope(client)));
-	at =
-	    time_earlier(at, due(start, scope_query_timeout(scope_of_pool(ask->pool))));
+	at = time_earlier(
+	    at, due(start, scope_query_timeout(scope_of_pool(request->pool))));
 	at = time_earlier(at, notify_due(client));
 	conn_set_deadline(&client->conn, at);
 }
 
 static void expired_waiting(struct client *client)
 {
-	const struct ask *ask = &client->request.ask;
+	const struct pool_request *request = &client->request.in_pool;
 	uint64_t now = conn_now(&client->conn);
 	uint64_t start = wait_start(client);
 
@@ -60,7 +60,7 @@ static void expired_waiting(struct client *client)
 		client_fatal(client, ERROR_QUERY_WAIT_TIMEOUT);
 		return;
 	}
-	if (now >= due(start, scope_query_timeout(scope_of_pool(ask->pool)))) {
+	if (now >= due(start, scope_query_timeout(scope_of_pool(request->pool)))) {
 		client_fatal(client, ERROR_QUERY_TIMEOUT_QUEUED);
 		return;
 	}
@@ -78,18 +78,18 @@ void clocks_client_expired(struct conn *conn)
 	struct client *client = conn_client(conn);
 	uint64_t limit = scope_client_idle_timeout(client_scope(client));
 
-	switch (client->request.ask.state) {
-	case ASK_WAITING:
+	switch (client->request.in_pool.state) {
+	case REQUEST_WAITING:
 		expired_waiting(client);
 		break;
-	case ASK_RESTING:
-		if (conn_now(conn) >= due(client->request.ask.last_us, limit))
+	case REQUEST_RESTING:
+		if (conn_now(conn) >= due(client->request.in_pool.last_us, limit))
 			client_fatal(client, ERROR_CLIENT_IDLE_TIMEOUT);
 		else
 			clocks_arm_rest(client);
 		break;
-	case ASK_LINKED:
-	case ASK_OUTSIDE:
+	case REQUEST_LINKED:
+	case REQUEST_OUTSIDE:
 		break;
 	}
 }
@@ -101,20 +101,20 @@ void clocks_client_expired(struct conn *conn)
 static uint64_t link_query_start(
     const struct client *client, const struct server *server)
 {
-	const struct ask *ask = &client->request.ask;
+	const struct pool_request *request = &client->request.in_pool;
 
-	if (server->seat.is_replication)
-		return ask->query_us ? ask->last_us : 0;
-	if (!ask->query_us && server->link.params.is_applying)
+	if (server->slot.is_replication)
+		return request->query_us ? request->last_us : 0;
+	if (!request->query_us && server->link.params.is_applying)
 		return server->link.params.apply_us;
-	return ask->query_us;
+	return request->query_us;
 }
 
 static uint64_t link_xact_start(
     const struct client *client, const struct server *server)
 {
-	if (server->seat.is_replication)
-		return client->xact_us ? client->request.ask.last_us : 0;
+	if (server->slot.is_replication)
+		return client->xact_us ? client->request.in_pool.last_us : 0;
 	return client->xact_us;
 }
 
@@ -125,8 +125,8 @@ static uint64_t link_wait_start(
 	if (!server->link.params.is_applying || server->link.params.settling.sources ||
 	    server->link.pin.is_asking)
 		return 0;
-	return client->request.ask.query_us ? client->request.ask.query_us
-					    : server->link.params.apply_us;
+	return client->request.in_pool.query_us ? client->request.in_pool.query_us
+						: server->link.params.apply_us;
 }
 
 /* Does the server wait for the client?  Not during a COPY, which counts as a running
@@ -149,7 +149,7 @@ static bool link_waits_for_client(
  */
 static bool link_is_at_rest(const struct client *client, const struct server *server)
 {
-	return server->is_ready && !client->request.ask.query_us;
+	return server->is_ready && !client->request.in_pool.query_us;
 }
 
 /* When the client has been silent for too long.  While the server works, it is not
@@ -158,15 +158,16 @@ static bool link_is_at_rest(const struct client *client, const struct server *se
 static uint64_t link_silence_due(
     const struct client *client, const struct server *server, uint64_t limit)
 {
-	const struct ask *ask = &client->request.ask;
+	const struct pool_request *request = &client->request.in_pool;
 
 	if (!limit || link_is_at_rest(client, server))
 		return UINT64_MAX;
-	if (server->link.idle_xact_us && !ask->query_us)
+	if (server->link.idle_xact_us && !request->query_us)
 		return server->link.idle_xact_us + limit;
 	if (!link_waits_for_client(client, server))
 		return conn_now(&server->conn) + limit;
-	return (ask->last_us > server->last_us ? ask->last_us : server->last_us) +
+	return (request->last_us > server->last_us ? request->last_us
+						   : server->last_us) +
 	       limit;
 }
 
@@ -183,7 +184,7 @@ enum link_limit {
 static void link_limits(
     const struct client *client, const struct server *server, uint64_t at[LIMIT_COUNT])
 {
-	struct scope scope = scope_of_pool(server->seat.pool);
+	struct scope scope = scope_of_pool(server->slot.pool);
 
 	at[LIMIT_QUERY] =
 	    due(link_query_start(client, server), scope_query_timeout(scope));

@@ -4,9 +4,9 @@
 #include "relay/common_texts.h"
 
 #include "relay/begin.h"
-#include "relay/leaks.h"
-#include "relay/segment.h"
+#include "relay/replay.h"
 #include "relay/server_prepared.h"
+#include "relay/session_state.h"
 #include "wire/lasting.h"
 #include "wire/sql_calls.h"
 #include "wire/text_counts.h"
@@ -33,8 +33,8 @@ static bool is_usual(const struct server *server)
 	return begin_is_all(server) && pipeline_is_calm(&server->pipeline) &&
 	       (server->status == 'I' || server->status == 'T') &&
 	       !server->changes_schema && !server->link.schema.is_unusual &&
-	       !server->link.is_trying_again && !segment_may_have_run(server) &&
-	       !(server->leaks_left & LEAK_READING) && !server->seat.is_replication;
+	       !server->link.is_trying_again && !replay_may_have_run(server) &&
+	       !(server->leaks_left & LEAK_READING) && !server->slot.is_replication;
 }
 
 struct prepared_text *common_texts_find(
@@ -42,16 +42,17 @@ struct prepared_text *common_texts_find(
 {
 	const struct sql_effects none = {0};
 	uint32_t often =
-	    (uint32_t)scope_prepare_unnamed(scope_of_pool(server->seat.pool));
+	    (uint32_t)scope_prepare_unnamed(scope_of_pool(server->slot.pool));
 	struct site *site = server->conn.site;
 	struct prepared_text *text;
 
 	if (!often || len > COMMON_MOST || has_escapes || !is_usual(server) ||
-	    (leaks_are_kept(server) && sql_calls_may_be((const char *)key, len)))
+	    (session_state_are_kept(server) &&
+		sql_calls_may_be((const char *)key, len)))
 		return NULL;
 	if (!site->text_counts)
 		site->text_counts = text_counts_init(slab_get(site->text_counts_slab));
-	if (text_counts_add(site->text_counts, (uintptr_t)server->seat.pool, key, len) <
+	if (text_counts_add(site->text_counts, (uintptr_t)server->slot.pool, key, len) <
 	    often)
 		return NULL;
 	text = server_prepared_shared(server, key, len);

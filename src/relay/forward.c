@@ -6,11 +6,11 @@
 #include "relay/forward.h"
 
 #include "relay/begin.h"
-#include "relay/leaks.h"
 #include "relay/long_text.h"
 #include "relay/params.h"
+#include "relay/replay.h"
 #include "relay/schema.h"
-#include "relay/segment.h"
+#include "relay/session_state.h"
 #include "relay/slow_log.h"
 #include "relay/sql_facts.h"
 #include "relay/sql_statements.h"
@@ -119,11 +119,6 @@ static enum step forward_statement(struct client *client, struct server *server,
 	return step;
 }
 
-static bool names_statement(uint8_t type)
-{
-	return type == 'P' || type == 'B' || type == 'D' || type == 'C' || type == 'Q';
-}
-
 /* Must the messages that follow wait for the outcome of this one, because it may drop
  * statements or reset parameters?  A client that has prepared nothing loses nothing by
  * a DEALLOCATE. */
@@ -219,7 +214,7 @@ static enum step pass(struct client *client, struct server *server,
 			return pass_use(client, server, m);
 		break;
 	case 'S':
-		server->link.sent_unnamed = false;
+		server->link.unnamed.is_sent = false;
 		params_synced(server);
 		break;
 	default:
@@ -238,7 +233,7 @@ static enum step pass_text(struct client *client, struct server *server,
 	/* such a text has no effects */
 	if (facts->shared && facts->shared->is_lasting)
 		return pass(client, server, m, facts, is_tracked);
-	switch (leaks_check(client, server, m, &facts->effects)) {
+	switch (session_state_check(client, server, m, &facts->effects)) {
 	case LEAK_PASS:
 		break;
 	case LEAK_REFUSED:
@@ -252,7 +247,7 @@ static enum step pass_text(struct client *client, struct server *server,
 	step = pass(client, server, m, facts, is_tracked);
 	if (step != STEP_NEXT)
 		return step;
-	leaks_expect(server, &facts->effects);
+	session_state_expect(server, &facts->effects);
 	schema_expect(server, &facts->effects);
 	/* the effects of a tracked statement count when it is bound */
 	if (m->type == 'P' && !is_tracked && !m->bytes[5])
@@ -266,13 +261,13 @@ static enum step forward(struct client *client, struct server *server,
     const struct message *m, struct text_facts *facts)
 {
 	bool is_tracked =
-	    (names_statement(m->type) ||
+	    (memchr("PBDCQ", m->type, 5) ||
 		(m->type == 'E' && !list_is_empty(&server->link.portals))) &&
 	    statements_are_tracked(client, server);
 	enum step step;
 
 	if (m->type == 'F')
-		leaks_check_call(server, m);
+		session_state_check_call(server, m);
 	if ((m->type == 'Q' || m->type == 'P') &&
 	    !sql_facts_have_enough(server, m, is_tracked))
 		return STEP_MORE;
@@ -290,8 +285,8 @@ static enum step forward(struct client *client, struct server *server,
 	    params_put_back(server, client, m) < 0)
 		return no_memory(client, server);
 	if (step == STEP_NEXT &&
-	    (is_tracked || server->link.segment || server->link.is_segment_spoilt))
-		segment_note(server, m);
+	    (is_tracked || server->link.replay || server->link.is_replay_spoilt))
+		replay_note(server, m);
 	return step;
 }
 
@@ -305,7 +300,7 @@ enum step forward_again(
 
 static bool is_untracked(const struct client *client, const struct server *server)
 {
-	return !server->link.is_segment_spoilt &&
+	return !server->link.is_replay_spoilt &&
 	       !statements_are_tracked(client, server);
 }
 
@@ -335,7 +330,7 @@ enum route {
 	ROUTE_NONE,    /* none of these: it may concern more than the ledger */
 	ROUTE_PLAIN,   /* it names no statement, or statements are not tracked */
 	ROUTE_NOTED,   /* the same, after messages that are kept for a repetition
-			(segment.h) */
+			(replay.h) */
 	ROUTE_UNNAMED, /* a Bind or Describe of the tracked unnamed statement */
 	ROUTE_AGAIN,   /* a Parse of the unnamed statement that equals the last one */
 	ROUTE_QUERY,   /* a Query in which nothing has to be noted */
@@ -374,8 +369,8 @@ static enum route route_of(
 	    effects_is_reset(&server->link.params.reset))
 		return ROUTE_NONE;
 	if (m->type == 'E' || m->type == 'S')
-		return server->link.segment ? ROUTE_NOTED : ROUTE_PLAIN;
-	if (server->link.segment)
+		return server->link.replay ? ROUTE_NOTED : ROUTE_PLAIN;
+	if (server->link.replay)
 		return ROUTE_NONE;
 	switch (m->type) {
 	case 'Q':
@@ -383,9 +378,9 @@ static enum route route_of(
 	case 'P':
 		return route_of_unnamed(client, server, m);
 	case 'D':
-		/* of a portal after the segment was given up, so that it cannot be
+		/* of a portal after the replay was given up, so that it cannot be
 		 * sent again */
-		if (server->link.is_segment_spoilt && m->have > 5 && m->bytes[5] == 'P')
+		if (server->link.is_replay_spoilt && m->have > 5 && m->bytes[5] == 'P')
 			return ROUTE_PLAIN;
 		/* fall through */
 	case 'B':
@@ -406,19 +401,19 @@ static int owe_plain(struct client *client, struct server *server,
 	if (route == ROUTE_AGAIN)
 		return unnamed_parse_again(client, server);
 	if (route == ROUTE_UNNAMED)
-		server->link.is_segment_spoilt = true;
+		server->link.is_replay_spoilt = true;
 	else if (m->type == 'S')
-		server->link.is_segment_spoilt = server->link.sent_unnamed = false;
+		server->link.is_replay_spoilt = server->link.unnamed.is_sent = false;
 	else if (route == ROUTE_QUERY) {
-		/* it ends the unnamed statement, and a segment can begin after it */
-		server->link.is_segment_spoilt = false;
+		/* it ends the unnamed statement, and a replay can begin after it */
+		server->link.is_replay_spoilt = false;
 		if (client->unnamed && statements_are_tracked(client, server))
 			unnamed_forget(client);
 	}
 	if (pipeline_owe(&server->pipeline, m->type, OWED_CLIENT, 0) < 0)
 		return -1;
 	if (route == ROUTE_NOTED)
-		segment_note(server, m);
+		replay_note(server, m);
 	return 0;
 }
 
@@ -428,7 +423,7 @@ static void sent_to_server(struct client *client, struct server *server, uint64_
 		server->is_ready = false;
 		server->link.idle_xact_us = 0;
 	}
-	server->seat.pool->stats.bytes_received += size;
+	server->slot.pool->stats.bytes_received += size;
 	if (client->slow_log)
 		client->slow_log->received += size;
 }
@@ -470,7 +465,7 @@ static enum step pass_copy_data(
 {
 	size_t alike = conn_take_alike(&client->conn, m);
 
-	segment_note(server, m);
+	replay_note(server, m);
 	forward_bytes(client, server, m->block, m->bytes, m->have + alike);
 	sent_to_server(client, server, m->size + alike);
 	return STEP_NEXT;
@@ -489,7 +484,7 @@ enum step forward_message(
 		return STEP_NEXT;
 	if (m->type == 'd')
 		return pass_copy_data(client, server, m);
-	if (segment_wants_whole(server, m))
+	if (replay_wants_whole(server, m))
 		return STEP_MORE;
 	route = route_of(client, server, m);
 	if (route)

@@ -15,9 +15,9 @@ bool link_begin(struct client *client, struct server *server)
 	bool must_wait;
 
 	server->link.is_fresh = true;
-	server->link.owns_unnamed = server->seat.is_replication ||
-				    (client->unnamed_server == server->conn.id &&
-					server->unnamed_client == client->conn.id);
+	server->link.unnamed.is_owned = server->slot.is_replication ||
+					(client->unnamed_server == server->conn.id &&
+					    server->unnamed_client == client->conn.id);
 	server->link.since_us = conn_now(&server->conn);
 	server_find_schema(server);
 	conn_set_deadline(&client->conn, 0);
@@ -32,10 +32,10 @@ void link_restore(struct client *client, struct server *server, const struct lin
 {
 	server->link = *was;
 	/* an older version did not know it without statements_are_tracked */
-	server->link.owns_unnamed |=
-	    was->sent_unnamed && !statements_are_tracked(client, server);
+	server->link.unnamed.is_owned |=
+	    was->unnamed.is_sent && !statements_are_tracked(client, server);
 	if (pin_question_is_due(server))
-		pins_restore(&server->seat);
+		pins_restore(&server->slot);
 	if (!server->link.since_us)
 		server->link.since_us = conn_now(&server->conn);
 	list_init(&server->link.portals);
@@ -85,10 +85,10 @@ void link_end(struct client *client, struct server *server)
 		conn_resume(&server->conn);
 	if (link->hold != LINK_OPEN)
 		conn_unpark(&client->conn);
-	client->request.ask.query_us = 0;
+	client->request.in_pool.query_us = 0;
 	client->xact_us = 0;
 	/* where statements are tracked, the client's text is sent again instead */
-	bool is_kept = server->link.owns_unnamed && !client->unnamed &&
+	bool is_kept = server->link.unnamed.is_owned && !client->unnamed &&
 		       !statements_are_tracked(client, server);
 
 	server->unnamed_client = is_kept ? client->conn.id : 0;

@@ -48,12 +48,13 @@ static void note_owner(struct server *server, struct client *client, size_t i)
  * administrator has set it, and not a function that the client called. */
 static void review_doubts(struct client *client)
 {
-	const struct welcome *welcome = broker_welcome(client->request.ask.pool);
+	const struct login_params *login_params =
+	    broker_login_params(client->request.in_pool.pool);
 
-	for (size_t i = 0; welcome && i < EFFECTS_PARAMETERS; i++) {
+	for (size_t i = 0; login_params && i < EFFECTS_PARAMETERS; i++) {
 		uint64_t bit = UINT64_C(1) << i;
 		if ((client->params.doubtful & bit) &&
-		    vars_is_same(&client->params.vars, &welcome->vars, i)) {
+		    vars_is_same(&client->params.vars, &login_params->vars, i)) {
 			client->params.doubtful &= ~bit;
 			client->params.own &= ~(bit & ~client->params.requested);
 		}
@@ -177,7 +178,7 @@ bool params_apply(struct server *server, struct client *client)
 	struct buf sql;
 	bool is_put = false;
 
-	if (server->seat.is_replication)
+	if (server->slot.is_replication)
 		return false;
 	/* also if there is nothing to set: with the next change of the administrator it
 	 * would be too late */
@@ -648,15 +649,6 @@ void params_note_outcome(struct server *server, const struct message *m)
 		server->link.params.was_reset = server->link.params.is_reset_kept;
 }
 
-/* Guesses without the text of the RESET, which may have been prepared earlier in
- * session mode: the parameter was reported and has its value from the server's login
- * again. */
-static bool looks_reset(const struct server *server, size_t i)
-{
-	return (server->link.params.reported >> i & 1) &&
-	       vars_is_same(&server->vars, &server->own, i);
-}
-
 static void bring_all_back(struct server *server, struct client *client)
 {
 	size_t count = vars_schema_count(client->conn.site->vars);
@@ -667,9 +659,13 @@ static void bring_all_back(struct server *server, struct client *client)
 	bool is_told = named || reset->hidden || reset->has_reset || reset->has_default;
 
 	server->link.params.apply_local |= local;
+	/* Without the text of the RESET, which may have been prepared earlier in
+	 * session mode: the parameter was reported and has its value from the login
+	 * again. */
 	for (size_t i = 0; i < count && i < EFFECTS_PARAMETERS; i++)
-		if (named >> i & 1 ||
-		    ((!is_told || reset->hidden >> i & 1) && looks_reset(server, i)))
+		if (named >> i & 1 || ((!is_told || reset->hidden >> i & 1) &&
+					  (server->link.params.reported >> i & 1) &&
+					  vars_is_same(&server->vars, &server->own, i)))
 			bring_back(server, client, i);
 }
 
@@ -683,7 +679,7 @@ void params_settle(struct server *server, struct client *client)
 	else if (server->link.params.reported & read)
 		server->link.params.may_undo_set = true;
 	/* a replication server has its client's parameters from its startup packet */
-	if (!server->seat.is_replication) {
+	if (!server->slot.is_replication) {
 		/* notes which parameters the commands up to this ReadyForQuery may have
 		 * reset */
 		struct link *link = &server->link;
@@ -700,7 +696,7 @@ void params_settle(struct server *server, struct client *client)
 	if (server->pipeline.syncs > 0)
 		return;
 	if (was_reset && server->status == 'T' && client->params.asked &&
-	    !server->seat.is_replication)
+	    !server->slot.is_replication)
 		bring_all_back(server, client);
 	server->link.params.may_have_set = false;
 	server->link.params.reported = 0;

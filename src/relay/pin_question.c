@@ -10,7 +10,7 @@
 
 #include "base/text.h"
 #include "pool/pins.h"
-#include "relay/leaks.h"
+#include "relay/session_state.h"
 #include "relay/statements.h"
 #include "wire/codec.h"
 
@@ -70,7 +70,7 @@ static void put_settings(const struct server *server, struct buf *sql)
 	    "') UNION ALL SELECT 'role='||r FROM pg_catalog.current_setting('role') r "
 	    "WHERE r<>'none' UNION ALL SELECT 'user='||session_user WHERE "
 	    "session_user<>");
-	text_put_literal(sql, server->seat.pool->user->name);
+	text_put_literal(sql, server->slot.pool->user->name);
 	buf_put_text(sql, " ORDER BY 1) x HAVING pg_catalog.count(*)>0");
 }
 
@@ -127,7 +127,7 @@ static void note_kinds(const struct client *client, uint16_t kinds)
 
 	for (; kinds; kinds &= (uint16_t)(kinds - 1)) {
 		enum leak_kind kind = (enum leak_kind)__builtin_ctz(kinds);
-		struct leak_row *row = leaks_count(client, kind);
+		struct leak_row *row = session_state_count(client, kind);
 		if (!row || (row->logged_us && now - row->logged_us < LOG_INTERVAL_US))
 			continue;
 		row->logged_us = now;
@@ -146,10 +146,10 @@ static void decide(struct server *server, struct client *client, bool has_ready)
 	pin->made = 0;
 	pin->may_have_ended = pin->resets_all = false;
 	if (!left) {
-		pins_drop(&server->seat);
+		pins_drop(&server->slot);
 		return;
 	}
-	if (pins_claim(&server->seat)) {
+	if (pins_claim(&server->slot)) {
 		if (!before)
 			pin->since_us = conn_now(&server->conn);
 		pin->transactions = before ? pin->transactions : 0;
@@ -185,7 +185,7 @@ bool pin_question_ask(struct server *server, struct client *client, bool has_rea
 	struct buf sql;
 	bool is_asked;
 
-	if (!leaks_are_kept(server) || server->status != 'I')
+	if (!session_state_are_kept(server) || server->status != 'I')
 		return false;
 	/* statements that are not tracked are executed unseen */
 	if (!has_ready && (pin->kinds & LEAK_BIT(PREPARE)) &&
@@ -210,10 +210,11 @@ bool pin_question_ask(struct server *server, struct client *client, bool has_rea
 
 bool pin_question_ask_own(struct server *server)
 {
-	const char *query = server->seat.pool->database->config->connect_query;
+	const char *query = server->slot.pool->database->config->connect_query;
 	struct buf sql;
 
-	if (server->has_own_settings || !query || !*query || !leaks_are_kept(server))
+	if (server->has_own_settings || !query || !*query ||
+	    !session_state_are_kept(server))
 		return false;
 	server->link.pin.asked = SETTINGS;
 	server->link.pin.is_of_own = true;

@@ -13,11 +13,11 @@
 #include "relay/begin.h"
 #include "relay/clocks.h"
 #include "relay/forward.h"
-#include "relay/leaks.h"
 #include "relay/link.h"
-#include "relay/opening.h"
+#include "relay/login_answer.h"
 #include "relay/params.h"
 #include "relay/relay_handoff.h"
+#include "relay/session_state.h"
 #include "relay/slow_log.h"
 #include "relay/sql_statements.h"
 #include "relay/statements.h"
@@ -95,7 +95,7 @@ static void front_end_unrun(struct client *client)
 {
 	begin_put_ready(client);
 	slow_log_end(client, NULL, "no_server");
-	client->request.ask.query_us = 0;
+	client->request.in_pool.query_us = 0;
 	client->xact_us = 0;
 	clocks_arm_rest(client);
 }
@@ -115,7 +115,8 @@ static enum step front_acquire(struct client *client, const struct message *m)
 {
 	const char *sqlstate, *text;
 
-	enum ask_kind kind = client->replication ? ASK_REPLICATION : ASK_QUERY;
+	enum request_kind kind =
+	    client->replication ? REQUEST_REPLICATION : REQUEST_QUERY;
 	switch (broker_ask(&client->request, kind, &sqlstate, &text)) {
 	case BROKER_GRANTED:
 		return relay_link(client, client_server(client)) ? STEP_PARK
@@ -173,16 +174,16 @@ static enum step front_answer_unrun(struct client *client, const struct message 
  * that the client is linked to, or NULL. */
 static void front_begin(struct client *client, struct server *server)
 {
-	struct ask *ask = &client->request.ask;
-	bool begins = !ask->query_us;
+	struct pool_request *request = &client->request.in_pool;
+	bool begins = !request->query_us;
 
 	if (begins) {
-		ask->query_us = ask->last_us;
-		ask->pool->stats.query_count++;
+		request->query_us = request->last_us;
+		request->pool->stats.query_count++;
 	}
 	if (!client->xact_us) {
-		client->xact_us = ask->last_us;
-		ask->pool->stats.xact_count++;
+		client->xact_us = request->last_us;
+		request->pool->stats.xact_count++;
 		slow_log_begin(client);
 	}
 	if (begins && client->slow_log)
@@ -259,7 +260,7 @@ static enum step front_message(struct conn *conn, const struct message *m)
 	struct server *server;
 
 	client->is_dropping = false;
-	client->request.ask.last_us = conn_now(conn);
+	client->request.in_pool.last_us = conn_now(conn);
 	if (!(row->flags & MSG_KNOWN) || (row->flags & MSG_LOGIN)) {
 		conn_log(conn, LEVEL_ERROR | KIND_PROTOCOL,
 		    "unknown pkt from client: %u/0x%x", m->type, m->type);
@@ -327,7 +328,7 @@ static enum step front_part(
 {
 	struct client *client = conn_client(conn);
 	struct server *server = client_server(client);
-	client->request.ask.last_us = conn_now(conn);
+	client->request.in_pool.last_us = conn_now(conn);
 	if (client->is_dropping || !server)
 		return STEP_NEXT;
 	if (forward_part(client, server, block, p, len) == STEP_CLOSE)
@@ -354,16 +355,16 @@ static void front_leave_server(struct client *client, struct server *server)
 	    pipeline_is_settled(&server->pipeline) &&
 	    stream_pending(&server->conn.stream) == 0 && server->conn.passing == 0 &&
 	    !client_is_sending_message(client)) {
-		leaks_release(server);
+		session_state_release(server);
 		broker_give(server);
 		return;
 	}
 	if (!server->is_cut && !server->conn.is_doomed && drain_is_wanted(server)) {
-		leaks_release(server);
+		session_state_release(server);
 		drain_begin(server);
 		return;
 	}
-	if (server->seat.is_replication)
+	if (server->slot.is_replication)
 		server_abandon(server, "replication client disconnected");
 	else if (!server->is_ready)
 		server_abandon(server, "client disconnect while server was not ready");
@@ -420,8 +421,8 @@ static void relay_adopt(struct client *client)
 
 	conn_hand_on(&client->conn, &front_ops);
 	client->request.ops = &relay_request_ops;
-	opening_send(client);
-	client->request.ask.last_us = conn_now(&client->conn);
+	login_answer_send(client);
+	client->request.in_pool.last_us = conn_now(&client->conn);
 	if (own)
 		relay_link(client, own);
 	clocks_arm_rest(client);
@@ -429,8 +430,8 @@ static void relay_adopt(struct client *client)
 
 /* ---- clients from another process ---- */
 
-static int relay_take(struct client *client, const struct parcel_client *from,
-    const struct parcel_server *from_server)
+static int relay_take(struct client *client, const struct record_client *from,
+    const struct record_server *from_server)
 {
 	struct server *server = client_server(client);
 

@@ -3,7 +3,7 @@
  */
 #include "relay/schema.h"
 
-#include "relay/segment.h"
+#include "relay/replay.h"
 
 void schema_expect(struct server *server, const struct sql_effects *effects)
 {
@@ -43,6 +43,6 @@ void schema_settle(struct server *server)
 bool schema_is_quiet(const struct server *server)
 {
 	return server->status == 'I' && server->pipeline.syncs == 0 &&
-	       !server->changes_schema && !segment_may_have_run(server) &&
+	       !server->changes_schema && !replay_may_have_run(server) &&
 	       !(server->leaks_left & LEAK_READING);
 }

@@ -9,7 +9,7 @@
 
 int server_prepared_limit(const struct server *server)
 {
-	return scope_max_prepared_statements(scope_of_pool(server->seat.pool));
+	return scope_max_prepared_statements(scope_of_pool(server->slot.pool));
 }
 
 int server_prepared_note(struct server *server, uint32_t tag,
@@ -183,7 +183,7 @@ int server_prepared_make_room(struct server *server, size_t room)
 {
 	/* an EXECUTE needs two statements: its own, and the one that it runs */
 	int max = server_prepared_limit(server);
-	int least = scope_track_sql_prepare(scope_of_pool(server->seat.pool)) ? 2 : 1;
+	int least = scope_track_sql_prepare(scope_of_pool(server->slot.pool)) ? 2 : 1;
 	size_t most = ((size_t)(max > least ? max : least)) - room;
 	struct prepared_text *old;
 	int failed = 0;
@@ -207,7 +207,7 @@ int server_prepared_ensure(
 	tag = server_next_tag(server);
 	if (server_prepared_add(server, text, tag) < 0)
 		return -1;
-	server->seat.pool->stats.server_parse_count++;
+	server->slot.pool->stats.server_parse_count++;
 	if (send_parse(server, text, tag) < 0)
 		return -1;
 	return server_prepared_make_room(server, 0);

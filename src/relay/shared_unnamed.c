@@ -1,6 +1,6 @@
 /*
  * What is sent for a client's unnamed statement that a shared one stands for.  The
- * ParseComplete that the pooler makes up is held back with the segment until the server
+ * ParseComplete that the pooler makes up is held back with the replay until the server
  * has answered the next message: if that fails because the statement is out of date,
  * the client's messages are sent as they are, and PostgreSQL's answer to its Parse
  * counts.
@@ -8,7 +8,7 @@
 #include "relay/shared_unnamed.h"
 
 #include "relay/name_map.h"
-#include "relay/segment.h"
+#include "relay/replay.h"
 #include "relay/server_prepared.h"
 #include "relay/sql_commands.h"
 #include "relay/unnamed.h"
@@ -19,7 +19,7 @@ int shared_unnamed_parse(struct client *client, struct server *server,
 	static const uint8_t parse_complete[] = {'1', 0, 0, 0, 4};
 	uint32_t generation = server_generation(server), tag;
 	size_t rest;
-	struct stats *stats = &server->seat.pool->stats;
+	struct stats *stats = &server->slot.pool->stats;
 
 	text->unnamed_parses++;
 	stats->repeated_parse_count++;
@@ -27,8 +27,8 @@ int shared_unnamed_parse(struct client *client, struct server *server,
 		prepared_set_touch(server->statements, text);
 		text->saved_parses++;
 		stats->saved_parse_count++;
-		segment_begin(server, m);
-		segment_tell(server, client, parse_complete, sizeof(parse_complete));
+		replay_begin(server, m);
+		replay_tell(server, client, parse_complete, sizeof(parse_complete));
 		return unnamed_share(client, server, text, 0);
 	}
 	if (server_prepared_drop(server, text) < 0)
@@ -52,7 +52,7 @@ int shared_unnamed_use(
 
 	if (!text)
 		return SHARED_UNNAMED_NONE;
-	if (segment_wants_first(server, m))
+	if (replay_wants_first(server, m))
 		return SHARED_UNNAMED_MORE;
 	/* what was sent before the last Sync may have been skipped */
 	if (server->pipeline.syncs > 0 && (tag || server->link.journal))
@@ -65,7 +65,7 @@ int shared_unnamed_use(
 	text->last_use_us = conn_now(&server->conn);
 	if (!failed && m->type == 'B')
 		failed = sql_portal_note(server, m, NULL);
-	segment_begin(server, m);
+	replay_begin(server, m);
 	if (!failed)
 		failed = name_map_send_back(server, m, ours->name, "", rest);
 	prepared_unref(ours);

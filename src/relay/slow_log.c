@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "moving/parcel.h"
+#include "handoff/record.h"
 #include "relay/sql_facts.h"
 #include "wire/prepared.h"
 
@@ -138,7 +138,7 @@ static uint64_t between(uint64_t from_us, uint64_t to_us)
 static uint64_t worked(
     const struct client *client, const struct server *server, uint64_t now_us)
 {
-	uint64_t query_us = client->request.ask.query_us;
+	uint64_t query_us = client->request.in_pool.query_us;
 
 	if (!query_us || !server)
 		return 0;
@@ -205,11 +205,12 @@ void slow_log_answered(
 	client->slow_log->worked_us += worked(client, server, now_us);
 	if (server->status == 'I' && client->xact_us)
 		log_xact(client, server, now_us, "ready");
-	else if (client->request.ask.query_us &&
-		 pool_mode(server->seat.pool) == POOL_MODE_SESSION) {
+	else if (client->request.in_pool.query_us &&
+		 pool_mode(server->slot.pool) == POOL_MODE_SESSION) {
 		const struct slow_log_times times = {
-		    .whole_us = between(client->request.ask.query_us, now_us),
-		    .waited_us = waited(server, client->request.ask.query_us, now_us),
+		    .whole_us = between(client->request.in_pool.query_us, now_us),
+		    .waited_us =
+			waited(server, client->request.in_pool.query_us, now_us),
 		    .worked_us = worked(client, server, now_us),
 		};
 
@@ -232,15 +233,15 @@ void slow_log_end(struct client *client, const struct server *server, const char
 /* ---- in another process ---- */
 
 /* The text that was bound stays here, so it is examined now. */
-static struct parcel_span describe_span(
+static struct record_span describe_span(
     struct slow_log_span *span, const struct server *server)
 {
-	return (struct parcel_span){.received = span->received,
+	return (struct record_span){.received = span->received,
 	    .sent = span->sent,
 	    .traceparent = trace_of(span, server)};
 }
 
-void slow_log_describe(const struct client *client, struct parcel_client *out)
+void slow_log_describe(const struct client *client, struct record_client *out)
 {
 	struct slow_log *slow_log = client->slow_log;
 	const struct server *server = client_server(client);
@@ -256,14 +257,14 @@ void slow_log_describe(const struct client *client, struct parcel_client *out)
 	out->slow.query = describe_span(&slow_log->query, server);
 }
 
-static void restore_span(struct slow_log_span *span, const struct parcel_span *from)
+static void restore_span(struct slow_log_span *span, const struct record_span *from)
 {
 	span->received = from->received;
 	span->sent = from->sent;
 	snprintf(span->traceparent, sizeof(span->traceparent), "%s", from->traceparent);
 }
 
-void slow_log_restore(struct client *client, const struct parcel_client *from)
+void slow_log_restore(struct client *client, const struct record_client *from)
 {
 	uint64_t limit_us = limit_of(client);
 

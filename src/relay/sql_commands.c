@@ -17,10 +17,10 @@ static const char closed_name[] = "PGBOUNCER_CLOSED";
 
 bool sql_is_on(const struct server *server)
 {
-	return scope_track_sql_prepare(scope_of_pool(server->seat.pool)) &&
+	return scope_track_sql_prepare(scope_of_pool(server->slot.pool)) &&
 	       server_prepared_limit(server) > 0 &&
-	       pool_mode(server->seat.pool) != POOL_MODE_SESSION &&
-	       !server->seat.is_replication;
+	       pool_mode(server->slot.pool) != POOL_MODE_SESSION &&
+	       !server->slot.is_replication;
 }
 
 /* ---- commands ---- */

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "relay/common_texts.h"
-#include "relay/leaks.h"
 #include "relay/long_text.h"
 #include "relay/server_prepared.h"
+#include "relay/session_state.h"
 #include "relay/sql_commands.h"
 
 enum { HEADER_LEN = 5 };
@@ -71,10 +71,10 @@ bool sql_facts_has_escapes(const struct server *server)
 
 uint8_t sql_facts_asked(const struct server *server)
 {
-	struct scope scope = scope_of_pool(server->seat.pool);
+	struct scope scope = scope_of_pool(server->slot.pool);
 	bool has_leaves = scope_pool_mode(scope) != POOL_MODE_SESSION;
 	bool is_counted = scope_prepare_unnamed(scope) > 0;
-	bool has_calls = has_leaves && !server->seat.is_replication &&
+	bool has_calls = has_leaves && !server->slot.is_replication &&
 			 scope_session_state(scope) == SESSION_STATE_KEEP;
 
 	return (uint8_t)(sql_facts_has_escapes(server) | has_leaves << 1 |
@@ -84,14 +84,14 @@ uint8_t sql_facts_asked(const struct server *server)
 
 bool sql_facts_is_plain(const struct server *server, const struct message *query)
 {
-	struct scope scope = scope_of_pool(server->seat.pool);
+	struct scope scope = scope_of_pool(server->slot.pool);
 	bool has_leaves = scope_pool_mode(scope) != POOL_MODE_SESSION;
 	const struct effects_ask ask = {
 	    .has_leaves = has_leaves,
 	    .has_calls = has_leaves && scope_session_state(scope) == SESSION_STATE_KEEP,
 	};
 
-	return !server->seat.is_replication && message_is_whole(query) &&
+	return !server->slot.is_replication && message_is_whole(query) &&
 	       query->have > HEADER_LEN &&
 	       effects_is_plain((const char *)query->bytes + HEADER_LEN,
 		   query->have - HEADER_LEN, &ask);
@@ -107,7 +107,7 @@ struct text_facts sql_facts_look(
 	size_t len;
 
 	/* a replication server is used by one client only */
-	if (server->seat.is_replication || !sql_facts_find(m, &text, &len)) {
+	if (server->slot.is_replication || !sql_facts_find(m, &text, &len)) {
 		facts.effects =
 		    (struct sql_effects){.is_cut = true, .may_forget = true};
 		return facts;

@@ -129,15 +129,6 @@ bool sql_wants_whole(const struct server *server, const struct message *m)
 	return server->link.sql && m->type == 'E' && m->size <= KEPT_MAX;
 }
 
-/* A message that the pooler sent before the Query has failed, so PostgreSQL skips the
- * Query, too.  Sends a Sync, which brings the ReadyForQuery that the client waits for.
- */
-static int end_skipping(struct server *server)
-{
-	server_put_sync(server);
-	return pipeline_owe(&server->pipeline, 'S', OWED_CLIENT, 0);
-}
-
 static enum sql_answer answer_error(struct sql_query *q, struct client *client,
     struct server *server, const struct message *m, const struct pipeline_entry *done)
 {
@@ -146,8 +137,13 @@ static enum sql_answer answer_error(struct sql_query *q, struct client *client,
 	bool is_before = done->type != 0;
 	struct buf moved, out;
 
-	if (is_before && end_skipping(server) < 0)
-		no_memory(client, server);
+	if (is_before) {
+		/* PostgreSQL skips the Query, too: a Sync brings the ReadyForQuery that
+		 * the client waits for */
+		server_put_sync(server);
+		if (pipeline_owe(&server->pipeline, 'S', OWED_CLIENT, 0) < 0)
+			no_memory(client, server);
+	}
 	if (!is_before && sql_has_lost(server, m, c->sql.span.kind, c->text)) {
 		q->is_lost = q->may_retry && !q->has_answer && q->kept.len > 0;
 		if (q->is_lost)

@@ -7,13 +7,13 @@
 
 #include <string.h>
 
-#include "relay/leaks.h"
 #include "relay/long_text.h"
 #include "relay/name_map.h"
 #include "relay/params.h"
+#include "relay/replay.h"
 #include "relay/schema.h"
-#include "relay/segment.h"
 #include "relay/server_prepared.h"
+#include "relay/session_state.h"
 #include "relay/shared_unnamed.h"
 #include "relay/sql_commands.h"
 #include "relay/sql_facts.h"
@@ -29,8 +29,8 @@ bool statements_are_tracked(const struct client *client, const struct server *se
 	if (client->names)
 		return true;
 	return server_prepared_limit(server) > 0 &&
-	       pool_mode(server->seat.pool) != POOL_MODE_SESSION &&
-	       !server->seat.is_replication;
+	       pool_mode(server->slot.pool) != POOL_MODE_SESSION &&
+	       !server->slot.is_replication;
 }
 
 /* ---- without a server ---- */
@@ -39,9 +39,9 @@ bool statements_are_tracked_at_rest(const struct client *client)
 {
 	if (client->names)
 		return true;
-	return scope_max_prepared_statements(scope_of_pool(client->request.ask.pool)) >
-		   0 &&
-	       pool_mode(client->request.ask.pool) != POOL_MODE_SESSION &&
+	return scope_max_prepared_statements(
+		   scope_of_pool(client->request.in_pool.pool)) > 0 &&
+	       pool_mode(client->request.in_pool.pool) != POOL_MODE_SESSION &&
 	       !client->replication;
 }
 
@@ -106,7 +106,7 @@ void statements_unlink(struct server *server)
 	name_map_clear_all(server);
 	long_text_forget(server);
 	sql_portals_clear(server);
-	segment_drop(server);
+	replay_drop(server);
 }
 
 /* ---- sending ---- */
@@ -234,7 +234,7 @@ static int send_parse(struct server *server, const struct message *m,
 	size_t rest;
 	int failed;
 
-	server->seat.pool->stats.server_parse_count++;
+	server->slot.pool->stats.server_parse_count++;
 	if (ours->command.sql.span.kind == COMMAND_NONE) {
 		if (name_map_send(server, m, ours->text->name, tag, &rest) < 0)
 			return -1;
@@ -306,7 +306,7 @@ static enum statement_fate rewrite_parse(struct client *client, struct server *s
 
 	if (!message_is_whole(m) && !facts->is_long)
 		return STATEMENT_MORE;
-	server->seat.pool->stats.client_parse_count += !server->link.is_trying_again;
+	server->slot.pool->stats.client_parse_count += !server->link.is_trying_again;
 	text = text_of_parse(server, m, facts, *rest);
 	if (!text)
 		return no_memory(client, server);
@@ -341,13 +341,13 @@ static enum statement_fate rewrite_bind(struct client *client, struct server *se
 	struct server_text ours;
 	int failed;
 
-	if (text && segment_wants_first(server, m))
+	if (text && replay_wants_first(server, m))
 		return STATEMENT_MORE;
 	if (text && text->effects.is_command && m->type == 'B' &&
 	    !sql_portal_may_be_made(server))
 		return STATEMENT_WAIT;
 	if (m->type == 'B' && !server->link.is_trying_again)
-		server->seat.pool->stats.bind_count++;
+		server->slot.pool->stats.bind_count++;
 	if (!text) {
 		failed = name_map_send_back(server, m, PREPARED_NONE, name, rest);
 		return failed ? no_memory(client, server) : STATEMENT_RENAMED;
@@ -358,7 +358,7 @@ static enum statement_fate rewrite_bind(struct client *client, struct server *se
 	text->hits += !server->link.is_trying_again;
 	text->last_use_us = conn_now(&server->conn);
 	if (m->type == 'B') {
-		leaks_expect(server, &text->effects);
+		session_state_expect(server, &text->effects);
 		schema_expect(server, &text->effects);
 		params_bound(server, m, &text->effects);
 		if (text->effects.forgets || text->effects.hides_forgetting)
@@ -366,7 +366,7 @@ static enum statement_fate rewrite_bind(struct client *client, struct server *se
 	}
 	if (!failed && m->type == 'B')
 		failed = sql_portal_note(server, m, &ours.command);
-	segment_begin(server, m);
+	replay_begin(server, m);
 	if (!failed)
 		failed = name_map_send_back(server, m, ours.text->name, name, rest);
 	if (m->type == 'B' && text->effects.hides_forgetting)
@@ -626,7 +626,7 @@ bool statements_answered(struct client *client, struct server *server,
 		sql_portals_clear(server);
 	if (m->type == 'Z' && !server->link.is_trying_again &&
 	    pipeline_is_settled(&server->pipeline))
-		segment_end(server);
+		replay_end(server);
 	return is_sent;
 }
 
@@ -634,7 +634,7 @@ void statements_make_up(struct client *client, struct server *server)
 {
 	struct pipeline_entry entry;
 
-	segment_deliver(server); /* what is held back comes first */
+	replay_deliver(server); /* what is held back comes first */
 	while (pipeline_next_made_up(&server->pipeline, &entry)) {
 		if (entry.tag)
 			prepared_journal_commit(&server->link.journal, entry.tag);

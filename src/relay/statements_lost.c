@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "relay/name_map.h"
-#include "relay/segment.h"
+#include "relay/replay.h"
 #include "relay/statements.h"
 #include "wire/codec.h"
 #include "wire/prepared.h"
@@ -16,13 +16,13 @@
  * PostgreSQL repeats with the parameter types that it found first.  Where the client's
  * own Parse can be sent, any error of a value may be one, because the type of a
  * parameter may have changed. */
-static bool is_loss(const struct message *m, const struct segment *s)
+static bool is_loss(const struct message *m, const struct replay *s)
 {
 	struct error_fields f;
 
 	if (codec_read_error(message_body(m), message_body_len(m), &f) < 0)
 		return false;
-	if (s && segment_has_parse(s))
+	if (s && replay_has_parse(s))
 		return strncmp(f.sqlstate, "57", 2) != 0 &&
 		       strncmp(f.sqlstate, "53", 2) != 0;
 	return strcmp(f.sqlstate, SQLSTATE_INVALID_STATEMENT) == 0 ||
@@ -33,11 +33,11 @@ static bool is_loss(const struct message *m, const struct segment *s)
 }
 
 /* Is the error the first answer since the last Sync, is everything since then kept in
- * the segment, and was nothing sent after it? */
-static bool has_whole_segment(const struct client *client, const struct server *server,
+ * the replay, and was nothing sent after it? */
+static bool has_whole_replay(const struct client *client, const struct server *server,
     const struct pipeline_entry *done)
 {
-	const struct segment *s = server->link.segment;
+	const struct replay *s = server->link.replay;
 
 	return s && s->tag == done->tag && !s->is_told && server->status == 'I' &&
 	       client->conn.passing == 0 && !client->conn.is_doomed &&
@@ -59,15 +59,15 @@ bool statements_may_try_again(struct client *client, struct server *server,
 					 ? name_map_find(server, done->tag)
 					 : NULL;
 	text = map ? prepared_set_find(server->statements, map->ours) : NULL;
-	if (!text || !is_loss(m, server->link.segment))
+	if (!text || !is_loss(m, server->link.replay))
 		return false;
 	prepared_set_spoil(server->statements, text);
-	if (!has_whole_segment(client, server, done))
+	if (!has_whole_replay(client, server, done))
 		return false;
 	/* the statement is made anew by the client's own Parse */
-	if (segment_has_parse(server->link.segment))
+	if (replay_has_parse(server->link.replay))
 		return true;
-	segment_look(server->link.segment, &first, &is_described);
+	replay_look(server->link.replay, &first, &is_described);
 	return first.type == 'D' ||
 	       prepared_may_bind_again(first.bytes, first.have, text, is_described);
 }

@@ -6,11 +6,11 @@
 
 #include <string.h>
 
-#include "moving/parcel.h"
-#include "relay/leaks.h"
+#include "handoff/record.h"
 #include "relay/params.h"
 #include "relay/schema.h"
 #include "relay/server_prepared.h"
+#include "relay/session_state.h"
 #include "relay/sql_commands.h"
 #include "relay/sql_facts.h"
 #include "wire/codec.h"
@@ -134,7 +134,7 @@ void unnamed_parsed(struct client *client, struct server *server, uint32_t tag)
 	struct unnamed_statement **up, *u;
 
 	if (tag & SERVER_TAG_UNNAMED)
-		server->link.owns_unnamed = true;
+		server->link.unnamed.is_owned = true;
 	up = find(client, tag);
 	u = *up;
 	if (!u)
@@ -234,7 +234,7 @@ int unnamed_end(struct client *client, struct server *server, const struct messa
 {
 	uint32_t tag = m->type == 'C' ? next_tag(server) : server_next_tag(server);
 
-	server->link.sent_unnamed |= m->type == 'C';
+	server->link.unnamed.is_sent |= m->type == 'C';
 	keep_end(client, server, tag);
 	return server_owe(server, m->type, OWED_CLIENT, tag);
 }
@@ -243,7 +243,7 @@ void unnamed_replaced(struct client *client, struct server *server, uint8_t type
 {
 	const struct pipeline *owed = &server->pipeline;
 
-	server->link.sent_unnamed |= type == 'P';
+	server->link.unnamed.is_sent |= type == 'P';
 	if (client->unnamed && owed->count)
 		push(client, server, pipeline_at(owed, owed->count - 1)->tag, NULL);
 }
@@ -298,7 +298,7 @@ int unnamed_share(struct client *client, struct server *server,
 	struct unnamed_text *t;
 
 	/* what the server has as its unnamed statement is not the client's any more */
-	server->link.owns_unnamed = server->link.sent_unnamed = false;
+	server->link.unnamed.is_owned = server->link.unnamed.is_sent = false;
 	if (!u || u->older || u->in_flight || !u->text || !u->text->shared) {
 		t = mem_try(sizeof(*t));
 		if (!t)
@@ -374,8 +374,8 @@ int unnamed_parse_again(struct client *client, struct server *server)
 
 	if (u->in_flight++ == 0)
 		u->tag = next_tag(server);
-	server->link.sent_unnamed = true;
-	server->seat.pool->stats.repeated_parse_count++;
+	server->link.unnamed.is_sent = true;
+	server->slot.pool->stats.repeated_parse_count++;
 	return server_owe(server, 'P', OWED_CLIENT, u->tag);
 }
 
@@ -409,7 +409,7 @@ static void put_command(
  * its earlier statement. */
 static int owe_parse(struct server *server)
 {
-	server->link.sent_unnamed = true;
+	server->link.unnamed.is_sent = true;
 	return server_owe(server, 'P', OWED_SELF, next_tag(server));
 }
 
@@ -440,12 +440,12 @@ static int bring_to_server(
 	if (unnamed_is_on_server(server))
 		return 0;
 	if (!u) {
-		server->link.sent_unnamed = true;
+		server->link.unnamed.is_sent = true;
 		return server_prepared_close(server, "", next_tag(server));
 	}
 	if (stream_write(&server->conn.stream, u->parse, u->size) < 0)
 		return -1;
-	server->seat.pool->stats.server_parse_count++;
+	server->slot.pool->stats.server_parse_count++;
 	return owe_parse(server);
 }
 
@@ -479,7 +479,7 @@ int unnamed_parse(struct client *client, struct server *server, const struct mes
 
 	if (effects->forgets || effects->hides_forgetting)
 		server->link.has_forgetting_portal = true;
-	server->link.sent_unnamed = true;
+	server->link.unnamed.is_sent = true;
 	if (message_is_whole(m))
 		result = sql_command_init(&command, client, server, text, effects);
 	if (!result && command.sql.span.kind != COMMAND_NONE) {
@@ -497,11 +497,11 @@ int unnamed_parse(struct client *client, struct server *server, const struct mes
 int unnamed_parse_untracked(
     struct client *client, struct server *server, const struct message *m)
 {
-	uint32_t tag = server->link.owns_unnamed ? 0 : SERVER_TAG_UNNAMED;
+	uint32_t tag = server->link.unnamed.is_owned ? 0 : SERVER_TAG_UNNAMED;
 
 	/* what was kept while statements were tracked */
 	unnamed_forget(client);
-	server->link.sent_unnamed = true;
+	server->link.unnamed.is_sent = true;
 	return pipeline_owe(&server->pipeline, m->type, OWED_CLIENT, tag);
 }
 
@@ -529,7 +529,7 @@ static int note_bind(struct client *client, struct server *server,
 		prepared_names_doubt(client->names);
 	}
 	if (u) {
-		leaks_expect(server, &u->effects);
+		session_state_expect(server, &u->effects);
 		schema_expect(server, &u->effects);
 		params_bound(server, m, &u->effects);
 	}
@@ -585,7 +585,7 @@ static struct unnamed_text *make_own(struct unnamed_statement *u)
 	return u->text;
 }
 
-void unnamed_describe(const struct client *client, struct parcel_client *out)
+void unnamed_describe(const struct client *client, struct record_client *out)
 {
 	struct unnamed_text *t = make_own(client->unnamed);
 
@@ -595,7 +595,7 @@ void unnamed_describe(const struct client *client, struct parcel_client *out)
 	out->unnamed.is_command = t->is_command;
 	out->unnamed.ours = t->ours;
 	out->unnamed.effects = t->effects;
-	out->unnamed.parse = (struct parcel_bytes){t->parse, t->size};
+	out->unnamed.parse = (struct record_bytes){t->parse, t->size};
 }
 
 void *unnamed_pack(struct client *client)
@@ -615,16 +615,16 @@ void unnamed_unpack(struct client *client, void *packed)
 }
 
 /* Is it a complete unnamed Parse? */
-static bool is_parse(const struct parcel_bytes *parse)
+static bool is_parse(const struct record_bytes *parse)
 {
 	return parse->len > 6 && parse->at[0] == 'P' && !parse->at[5] &&
 	       1 + (size_t)get_u32(parse->at + 1) == parse->len &&
 	       memchr(text_of(parse->at), 0, parse->len - 6);
 }
 
-int unnamed_restore(struct client *client, const struct parcel_client *from)
+int unnamed_restore(struct client *client, const struct record_client *from)
 {
-	const struct parcel_bytes *parse = &from->unnamed.parse;
+	const struct record_bytes *parse = &from->unnamed.parse;
 	struct unnamed_text *t;
 
 	if (!from->unnamed.is_there)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "relay/name_map.h"
-#include "relay/segment.h"
+#include "relay/replay.h"
 #include "relay/statements.h"
 #include "relay/unnamed.h"
 #include "wire/message.h"
@@ -31,7 +31,7 @@ static bool may_walk_requests(const struct client *client, const struct server *
 	const struct link *link = &server->link;
 
 	return !client->slow_log && !client->block.state && !link->begin_type &&
-	       !link->segment && !link->has_forgetting_portal &&
+	       !link->replay && !link->has_forgetting_portal &&
 	       list_is_empty(&link->portals) && !link->params.put_back.is_there &&
 	       !effects_is_reset(&link->params.reset) &&
 	       pipeline_is_calm(&server->pipeline);
@@ -74,9 +74,9 @@ static bool enter_use(struct requests *r, uint8_t type, bool is_unnamed, bool is
 	struct link *link = &r->server->link;
 
 	if (r->is_tracked ? !is_unnamed || !r->is_quiet
-			  : link->is_segment_spoilt || !(r->is_quiet || is_named))
+			  : link->is_replay_spoilt || !(r->is_quiet || is_named))
 		return false;
-	link->is_segment_spoilt = link->is_segment_spoilt || r->is_tracked;
+	link->is_replay_spoilt = link->is_replay_spoilt || r->is_tracked;
 	return enter(r, type);
 }
 
@@ -90,8 +90,8 @@ static bool enter_request(struct requests *r, const uint8_t *p, size_t size)
 	case 'E':
 		return enter(r, 'E');
 	case 'S':
-		link->is_segment_spoilt = link->sent_unnamed = false;
-		r->is_quiet = r->is_quiet && link->owns_unnamed;
+		link->is_replay_spoilt = link->unnamed.is_sent = false;
+		r->is_quiet = r->is_quiet && link->unnamed.is_owned;
 		return enter(r, 'S');
 	case 'P':
 		return enter_parse(r, p, size);
@@ -99,12 +99,12 @@ static bool enter_request(struct requests *r, const uint8_t *p, size_t size)
 		return enter_use(r, 'B', !p[5] && !p[6], !p[5] && p[6]);
 	case 'D':
 		/* one that describes a portal, whose statement is known */
-		return link->is_segment_spoilt && p[5] == 'P'
+		return link->is_replay_spoilt && p[5] == 'P'
 			   ? enter(r, 'D')
 			   : enter_use(
 				 r, 'D', p[5] == 'S' && !p[6], p[5] != 'S' || p[6]);
 	case 'C':
-		return !r->is_tracked && !link->is_segment_spoilt && enter(r, 'C');
+		return !r->is_tracked && !link->is_replay_spoilt && enter(r, 'C');
 	default:
 		return false;
 	}
@@ -190,7 +190,7 @@ static bool may_walk_answers(const struct server *server)
 	const struct link *link = &server->link;
 
 	return !link->sql && !link->journal && !link->is_trying_again &&
-	       (!link->segment || !link->segment->described.len) &&
+	       (!link->replay || !link->replay->described.len) &&
 	       pipeline_is_ordinary(&server->pipeline);
 }
 
@@ -260,8 +260,8 @@ size_t walk_answers(
 	size_t left = reach(&server->conn, m), size;
 
 	/* behind a BindComplete no error comes that causes a repetition */
-	if (m->type == '2' && server->link.segment)
-		segment_deliver(server);
+	if (m->type == '2' && server->link.replay)
+		replay_deliver(server);
 	if (!is_walked[m->type] || !may_walk_answers(server))
 		return 0;
 	struct answers a = answers_of(server, client);

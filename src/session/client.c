@@ -11,10 +11,10 @@
 
 #include "base/text.h"
 #include "session/client_snapshot.h"
-#include "session/crew.h"
 #include "session/limits.h"
 #include "session/reserved_fds.h"
 #include "session/server.h"
+#include "session/workers.h"
 #include "wire/codec.h"
 #include "wire/message.h"
 #include "wire/prepared.h"
@@ -34,7 +34,7 @@ static void client_destroy(struct conn *conn)
 	struct site *site = conn->site;
 	if (conn_client(conn)->is_spare)
 		reserved_fds_refill(site);
-	crew_count_client(site, -1);
+	workers_count_client(site, -1);
 	client_snapshot_strike(site, conn_client(conn));
 	slab_put(site->client_slab, conn_client(conn));
 }
@@ -52,7 +52,7 @@ struct client *client_new(struct site *site, const struct conn_ops *ops)
 	conn_init(&client->conn, site, &client_kind, ops);
 	vars_init(&client->params.vars, site->vars);
 	client_enlist(client);
-	crew_count_client(site, 1);
+	workers_count_client(site, 1);
 	return client;
 }
 
@@ -95,10 +95,10 @@ const struct conn *client_of_request(const struct request *request)
 void client_leave(struct client *client)
 {
 	struct site *site = client->conn.site;
-	struct pool *pool = client->request.ask.pool;
+	struct pool *pool = client->request.in_pool.pool;
 
 	if (pool) {
-		pool_part(&client->request.ask);
+		pool_part(&client->request.in_pool);
 		pool_free_if_unused(pool);
 	}
 	cancel_keys_remove(site->cancel_keys, &client->cancel_key);
@@ -278,8 +278,8 @@ void client_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
 
 struct server *client_server(const struct client *client)
 {
-	const struct seat *seat = client->request.ask.seat;
-	return seat ? seat_server(seat) : NULL;
+	const struct slot *slot = client->request.in_pool.slot;
+	return slot ? slot_server(slot) : NULL;
 }
 
 bool client_is_sending_message(const struct client *client)

@@ -11,7 +11,7 @@
 #include "pool/credentials.h"
 #include "session/client.h"
 #include "session/client_snapshot.h"
-#include "session/crew.h"
+#include "session/workers.h"
 #include "wire/prepared.h"
 
 /* A client with a longer incomplete message, or with more prepared statements, stays:
@@ -19,9 +19,9 @@
 enum { HELD_MOST = 64 * 1024, NAMES_MOST = 2000 };
 
 struct client_transfer {
-	struct letter letter;
+	struct thread_message message;
 	struct client *client;
-	struct crew_member *to;
+	struct worker *to;
 	/* owned, of a client that is logged in: where it counts; else NULL */
 	char *database, *user;
 	struct brought_credentials credentials; /* with owned texts */
@@ -31,8 +31,7 @@ struct client_transfer {
 	struct buf vars; /* its parameters, and those of its startup packet */
 };
 
-static struct client_transfer *transfer_new(
-    struct client *client, struct crew_member *to)
+static struct client_transfer *transfer_new(struct client *client, struct worker *to)
 {
 	struct client_transfer *t = mem_zero(sizeof(*t));
 
@@ -122,15 +121,15 @@ static void join_pool(struct client_transfer *t)
 	client->is_counted = true;
 	struct pool *pool = catalog_pool(db, client->user);
 	credentials_bring(pool, &t->credentials);
-	pool_join(pool, &client->request.ask);
-	client->request.ask.is_logged_in = true;
+	pool_join(pool, &client->request.in_pool);
+	client->request.in_pool.is_logged_in = true;
 	t->moves->unpack(client, t->packed);
 }
 
-static void arrived(struct letter *letter)
+static void arrived(struct thread_message *message)
 {
 	struct client_transfer *t =
-	    container_of(letter, struct client_transfer, letter);
+	    container_of(message, struct client_transfer, message);
 	struct site *site = t->to->site;
 	struct client *client = t->client;
 	int failed;
@@ -151,7 +150,7 @@ static void arrived(struct letter *letter)
 		site->transfer_counts.clients_in++;
 		join_pool(t);
 	} else {
-		t->to->crew->ops->readmit(client);
+		t->to->workers->ops->readmit(client);
 	}
 	if (failed)
 		conn_doom(&client->conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
@@ -163,7 +162,7 @@ static void arrived(struct letter *letter)
 static void leave_pool(struct client_transfer *t)
 {
 	struct client *client = t->client;
-	struct pool *pool = client->request.ask.pool;
+	struct pool *pool = client->request.in_pool.pool;
 
 	t->database = mem_strdup(client->database->name);
 	t->user = mem_strdup(client->user->name);
@@ -174,7 +173,7 @@ static void leave_pool(struct client_transfer *t)
 		t->credentials.remembered = mem_strdup(t->credentials.remembered);
 	t->moves = client->database->service->moves;
 	t->packed = t->moves->pack(client);
-	pool_part(&client->request.ask);
+	pool_part(&client->request.in_pool);
 	pool_free_if_unused(pool);
 	database_carry(client->database);
 	user_carry(client->user);
@@ -187,8 +186,8 @@ static void leave_pool(struct client_transfer *t)
 
 /* -1: no memory; the client stays, doomed, and so does t.
  *
- * The letter is posted at once after the key's place is known, so a cancel request that
- * asks here from now on arrives there behind the client. */
+ * The message is posted at once after the key's place is known, so a cancel request
+ * that asks here from now on arrives there behind the client. */
 static int depart(struct client_transfer *t)
 {
 	struct client *client = t->client;
@@ -214,21 +213,22 @@ static int depart(struct client_transfer *t)
 	prepared_names_pack(&client->names);
 	client_delist(client);
 	slab_send(site->client_slab);
-	crew_client_goes(site, t->to);
+	workers_client_goes(site, t->to);
 	cancel_keys_send(site->cancel_keys, &client->cancel_key, t->to->index);
-	t->letter.open = arrived;
-	crew_post(t->to, &t->letter);
+	t->message.handle = arrived;
+	workers_post(t->to, &t->message);
 	return 0;
 }
 
 bool client_transfer_is_possible(const struct client *client)
 {
 	const struct conn *conn = &client->conn;
-	const struct ask *ask = &client->request.ask;
+	const struct pool_request *request = &client->request.in_pool;
 
 	if (conn->is_doomed || conn->is_parked || conn->is_stopped || conn->passing ||
-	    !ask->is_logged_in || ask->state != ASK_RESTING || ask->pool->is_killed ||
-	    ask->query_us || client->xact_us || client->replication)
+	    !request->is_logged_in || request->state != REQUEST_RESTING ||
+	    request->pool->is_killed || request->query_us || client->xact_us ||
+	    client->replication)
 		return false;
 	if (stream_pending(&conn->stream) ||
 	    (conn->stream.tls && !stream_tls(&conn->stream)))
@@ -239,7 +239,7 @@ bool client_transfer_is_possible(const struct client *client)
 	       !prepared_names_has_long(client->names);
 }
 
-void client_transfer_at_rest(struct client *client, struct crew_member *to)
+void client_transfer_at_rest(struct client *client, struct worker *to)
 {
 	struct client_transfer *t = transfer_new(client, to);
 
@@ -278,7 +278,7 @@ static const struct conn_ops leaving_ops = {
     .closed = client_lost,
 };
 
-void client_transfer_first_packet(struct client *client, struct crew_member *to)
+void client_transfer_first_packet(struct client *client, struct worker *to)
 {
 	client->transfer = transfer_new(client, to);
 	conn_hand_on(&client->conn, &leaving_ops);

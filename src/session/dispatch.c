@@ -7,21 +7,21 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "session/crew.h"
+#include "session/workers.h"
 
 /* How often it is checked whether workers take what was sent to them. */
 enum { LOOK_US = 50000 };
 
 /* A connection on its way. */
 struct dispatched {
-	struct letter letter;
-	struct node node; /* in the control site's crew_member.given */
-	/* one of the letter, one of that list */
+	struct thread_message message;
+	struct node node; /* in the control site's workers_member.given */
+	/* one of the message, one of that list */
 	atomic_uint refs;
 	/* the receiver has taken it, or the sender has taken it back.  The descriptor
 	 * belongs to whoever has done so. */
 	atomic_bool is_claimed;
-	struct crew_member *to;
+	struct worker *to;
 	int fd;
 	struct sock_addr remote;
 	bool is_unix;
@@ -39,24 +39,24 @@ static int claim(struct dispatched *d)
 	return atomic_exchange(&d->is_claimed, true) ? -1 : d->fd;
 }
 
-static void arrived(struct letter *letter)
+static void arrived(struct thread_message *message)
 {
-	struct dispatched *d = container_of(letter, struct dispatched, letter);
-	struct crew_member *to = d->to;
+	struct dispatched *d = container_of(message, struct dispatched, message);
+	struct worker *to = d->to;
 	int fd = claim(d);
 
 	if (fd >= 0) {
-		crew_arrival_begins(to);
+		workers_arrival_begins(to);
 		if (to->site->shutdown == SHUTDOWN_NOW)
 			close(fd);
 		else
-			to->crew->ops->admit(to->site, fd, &d->remote, d->is_unix);
-		crew_arrival_ends(to);
+			to->workers->ops->admit(to->site, fd, &d->remote, d->is_unix);
+		workers_arrival_ends(to);
 	}
 	dispatched_unref(d);
 }
 
-static void look_soon(struct crew_member *own)
+static void look_soon(struct worker *own)
 {
 	struct loop *loop = own->site->loop;
 
@@ -65,12 +65,12 @@ static void look_soon(struct crew_member *own)
 }
 
 void dispatch_send(
-    struct crew_member *to, int fd, const struct sock_addr *remote, bool is_unix)
+    struct worker *to, int fd, const struct sock_addr *remote, bool is_unix)
 {
-	struct crew_member *own = crew_control(to->crew);
+	struct worker *own = workers_control(to->workers);
 	struct dispatched *d = mem_zero(sizeof(*d));
 
-	d->letter.open = arrived;
+	d->message.handle = arrived;
 	d->refs = 2;
 	d->to = to;
 	d->fd = fd;
@@ -78,33 +78,33 @@ void dispatch_send(
 	d->is_unix = is_unix;
 	list_push_back(&own->given, &d->node);
 	look_soon(own);
-	crew_post(to, &d->letter);
+	workers_post(to, &d->message);
 }
 
 /* Does nobody need to look after it any more?  If its worker leaves it unopened, it is
  * given to one that answers. */
 static bool settle(struct dispatched *d)
 {
-	struct crew_member *to;
+	struct worker *to;
 	int fd;
 
 	if (atomic_load(&d->is_claimed))
 		return true;
-	if (!crew_is_deaf(d->to->crew, d->to->index))
+	if (!workers_is_unresponsive(d->to->workers, d->to->index))
 		return false;
-	to = crew_pick(d->to->crew);
-	bool is_deaf = crew_is_deaf(to->crew, to->index);
-	fd = is_deaf ? -1 : claim(d);
+	to = workers_pick(d->to->workers);
+	bool is_unresponsive = workers_is_unresponsive(to->workers, to->index);
+	fd = is_unresponsive ? -1 : claim(d);
 	if (fd < 0) {
-		crew_unpick(to);
-		return !is_deaf;
+		workers_unpick(to);
+		return !is_unresponsive;
 	}
-	crew_unpick(d->to);
+	workers_unpick(d->to);
 	dispatch_send(to, fd, &d->remote, d->is_unix);
 	return true;
 }
 
-static void forget(struct crew_member *own, struct dispatched *d)
+static void forget(struct worker *own, struct dispatched *d)
 {
 	list_remove(&own->given, &d->node);
 	dispatched_unref(d);
@@ -112,7 +112,7 @@ static void forget(struct crew_member *own, struct dispatched *d)
 
 static void look_expired(struct deadline *deadline)
 {
-	struct crew_member *own = container_of(deadline, struct crew_member, look);
+	struct worker *own = container_of(deadline, struct worker, look);
 	struct dispatched *d, *after;
 
 	list_for_safe (d, after, &own->given, node) {
@@ -125,15 +125,15 @@ static void look_expired(struct deadline *deadline)
 
 void dispatch_init(struct site *site)
 {
-	if (!site->crew)
+	if (!site->worker)
 		return;
-	list_init(&site->crew->given);
-	deadline_init(&site->crew->look, look_expired);
+	list_init(&site->worker->given);
+	deadline_init(&site->worker->look, look_expired);
 }
 
 void dispatch_done(struct site *site)
 {
-	struct crew_member *own = site->crew;
+	struct worker *own = site->worker;
 
 	if (!own)
 		return;

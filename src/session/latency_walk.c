@@ -9,7 +9,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "pool/pool.h"
-#include "session/crew.h"
+#include "session/workers.h"
 
 struct sum {
 	struct latency_totals totals;
@@ -71,7 +71,7 @@ static int compare(const void *a, const void *b)
 unsigned latency_walk(struct site *site, latency_walk_fn *fn, void *ctx)
 {
 	struct map *sums = map_new();
-	unsigned missed = crew_each(site, add_site, sums);
+	unsigned missed = workers_each(site, add_site, sums);
 	struct sum **sorted;
 	size_t count;
 

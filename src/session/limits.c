@@ -8,16 +8,16 @@
 
 #include "conf/scope.h"
 #include "pool/catalog.h"
+#include "pool/conn_limits.h"
 #include "pool/hosts_role.h"
 #include "pool/pins.h"
 #include "pool/pool_effective.h"
-#include "pool/room.h"
 
 /* The limits of queries and transactions are those of the pool's user, all others those
  * of the client's user. */
 static struct scope limit_scope(const struct client *client, bool is_of_pool)
 {
-	const struct pool *pool = client->request.ask.pool;
+	const struct pool *pool = client->request.in_pool.pool;
 
 	if (is_of_pool && pool)
 		return scope_of_pool(pool);
@@ -63,7 +63,7 @@ static double limit_value(const struct client *client, const char *setting)
 const char *limit_describe_hosts(
     const struct client *client, const char *text, char out[LIMIT_TEXT])
 {
-	const struct pool *pool = client->request.ask.pool;
+	const struct pool *pool = client->request.in_pool.pool;
 
 	if (!pool || pool->database->hosts.count < 2 || !pool->failure.refusal ||
 	    (strcmp(text, pool->failure.refusal) != 0 &&
@@ -88,7 +88,7 @@ static void describe_wait(const struct pool *pool, struct buf *out)
 		hosts_describe_lack(pool, out);
 		return;
 	}
-	lacked = room_lacked(pool, &limit);
+	lacked = conn_limits_lacked(pool, &limit);
 	if (lacked) {
 		buf_printf(out, "the pool waits for room under %s, which is %d", lacked,
 		    limit);
@@ -111,7 +111,7 @@ const char *limit_describe(
     const struct client *client, const char *setting, char out[LIMIT_TEXT])
 {
 	if (strcmp(setting, "max_waiting_clients") == 0) {
-		const struct pool *pool = client->request.ask.pool;
+		const struct pool *pool = client->request.in_pool.pool;
 		snprintf(out, LIMIT_TEXT,
 		    "Clients that wait for a server connection of database \"%.127s\" "
 		    "and user \"%.127s\": %zu; max_waiting_clients is %d.",
@@ -121,7 +121,7 @@ const char *limit_describe(
 		return out;
 	}
 	if (strcmp(setting, "max_pinned_servers") == 0) {
-		const struct pool *pool = client->request.ask.pool;
+		const struct pool *pool = client->request.in_pool.pool;
 		snprintf(out, LIMIT_TEXT,
 		    "Servers of database \"%.127s\" and user \"%.127s\" that are "
 		    "kept: %d, of which %d may be.",
@@ -129,12 +129,12 @@ const char *limit_describe(
 		    pins_most(pool));
 		return out;
 	}
-	const struct ask *ask = &client->request.ask;
+	const struct pool_request *request = &client->request.in_pool;
 	struct buf why;
 
 	buf_init(&why, 0);
-	if (ask->state == ASK_WAITING)
-		describe_wait(ask->pool, &why);
+	if (request->state == REQUEST_WAITING)
+		describe_wait(request->pool, &why);
 	snprintf(out, LIMIT_TEXT, "%s is %.15g%s%s", setting,
 	    limit_value(client, setting), why.len ? "; " : "", buf_text(&why));
 	buf_done(&why);

@@ -35,10 +35,10 @@ static void choose_from(
 		const struct activity_entry *entry = &activity->entries[i];
 		/* A client that makes most of the difference alone would only turn it
 		 * round, and move again and again. */
-		if (!entry->ask || entry->count * 4 > ahead * 3)
+		if (!entry->request || entry->count * 4 > ahead * 3)
 			continue;
-		client_snapshot_add(
-		    chosen, container_of(entry->ask, struct client, request.ask));
+		client_snapshot_add(chosen,
+		    container_of(entry->request, struct client, request.in_pool));
 		ahead -= entry->count * 2 < ahead ? entry->count * 2 : ahead;
 	}
 }
@@ -75,7 +75,7 @@ size_t migrate_choose_idle(struct site *site, size_t most)
 	return chosen->count;
 }
 
-size_t migrate_step(struct site *site, struct crew_member *to, size_t *gone)
+size_t migrate_step(struct site *site, struct worker *to, size_t *gone)
 {
 	struct client_snapshot *snapshot = site->migrants;
 	size_t left = 0;

@@ -7,7 +7,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "session/crew.h"
+#include "session/workers.h"
 
 void reserved_fds_init(struct site *site)
 {
@@ -32,7 +32,7 @@ bool reserved_fds_give_up(struct site *site)
 void reserved_fds_refill(struct site *site)
 {
 	/* workers accept no connections */
-	while (crew_is_control(site) && site->spare_count < SITE_SPARES) {
+	while (workers_is_control(site) && site->spare_count < SITE_SPARES) {
 		int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		if (fd < 0)
 			return;

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
+#include "auth/helpers.h"
 #include "auth/key_cache.h"
-#include "auth/workers.h"
 #include "base/log.h"
 
 /* With more derivations in the queue, it counts as busy (salted_is_busy). */
@@ -30,7 +30,7 @@ void salted_forget_all(struct site *site)
 
 bool salted_is_busy(const struct site *site)
 {
-	return workers_waiting(site->workers, WORKERS_COMPUTE) > BUSY_COUNT;
+	return helpers_waiting(site->helpers, HELPERS_COMPUTE) > BUSY_COUNT;
 }
 
 static uint32_t lane_of(const struct site *site, const char *user, const char *database)
@@ -53,7 +53,7 @@ uint32_t salted_lane_of_database(const struct site *site, const char *name)
 	return lane_of(site, "", name);
 }
 
-struct workers_job *salted_submit(struct site *site, const struct scram_due *due,
+struct helpers_job *salted_submit(struct site *site, const struct scram_due *due,
     uint32_t lane, salted_fn *done, void *owner, struct err *err)
 {
 	struct key_job *key_job = key_job_new(due, lane, done, owner);
@@ -62,7 +62,7 @@ struct workers_job *salted_submit(struct site *site, const struct scram_due *due
 		err_set_row(err, ERROR_OUT_OF_MEMORY);
 		return NULL;
 	}
-	if (workers_submit(site->workers, &key_job->job, err) == 0) {
+	if (helpers_submit(site->helpers, &key_job->job, err) == 0) {
 		log_put(site->log, LEVEL_DEBUG | KIND_AUTH, NULL,
 		    "deriving a SCRAM key, %u iterations", (unsigned)due->iterations);
 		return &key_job->job;
@@ -73,7 +73,7 @@ struct workers_job *salted_submit(struct site *site, const struct scram_due *due
 
 int salted_derive(struct site *site, const struct scram_due *due, uint32_t lane,
     salted_fn *done, void *owner, uint8_t salted[SCRAM_KEY_LEN],
-    struct workers_job **job, struct err *err)
+    struct helpers_job **job, struct err *err)
 {
 	if (key_cache_find(site->key_cache, due, salted) == 0)
 		return 1;

@@ -18,7 +18,7 @@ enum { PARAMETER_MAX = 1024 * 1024 };
 
 static void server_name_it(const struct conn *conn, struct conn_name *out)
 {
-	const struct pool *pool = conn_server(conn)->seat.pool;
+	const struct pool *pool = conn_server(conn)->slot.pool;
 
 	if (!pool)
 		return;
@@ -58,9 +58,11 @@ struct server *server_new(struct site *site, const struct conn_ops *ops)
 
 struct client *server_client(const struct server *server)
 {
-	const struct ask *ask = server->seat.ask;
-	/* the ask of an auth_query belongs to no client */
-	return ask && ask->kind != ASK_AUTH ? request_client(ask_request(ask)) : NULL;
+	const struct pool_request *request = server->slot.request;
+	/* the request of an auth_query belongs to no client */
+	return request && request->kind != REQUEST_AUTH
+		   ? request_client(request_of(request))
+		   : NULL;
 }
 
 bool server_is_logged_in(const struct server *server)
@@ -98,7 +100,7 @@ static atomic_uint *schema_of(const struct server *server)
 	return server->schema
 		   ? server->schema
 		   : prepared_registry_generation(server->conn.site->prepared,
-			 server->seat.pool->database->config->dbname);
+			 server->slot.pool->database->config->dbname);
 }
 
 void server_find_schema(struct server *server)
@@ -141,8 +143,8 @@ void server_retire(struct server *server, const char *reason)
 {
 	conn_doom(&server->conn, "%s", reason);
 	/* the pool must not lend it any more */
-	if (server->seat.pool && !server->seat.ask)
-		pool_abandon(&server->seat, conn_now(&server->conn));
+	if (server->slot.pool && !server->slot.request)
+		pool_abandon(&server->slot, conn_now(&server->conn));
 }
 
 bool server_log_refused_set(struct server *server, const struct error_fields *f)
@@ -161,7 +163,7 @@ void server_abandon(struct server *server, const char *reason)
 	server_retire(server, reason);
 	if (!server->dial)
 		server_rest(server, 0);
-	pool_abandon(&server->seat, conn_now(&server->conn));
+	pool_abandon(&server->slot, conn_now(&server->conn));
 }
 
 void server_protocol_error(struct server *server, const char *reason)
@@ -428,7 +430,7 @@ void server_query(struct server *server, const char *sql)
 		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 	server->is_ready = false;
 	/* every Query ends the unnamed statement */
-	server->link.owns_unnamed = false;
+	server->link.unnamed.is_owned = false;
 	server->unnamed_client = 0;
 	conn_send(&server->conn, &buf);
 	buf_done(&buf);
@@ -454,7 +456,7 @@ void server_ask(struct server *server)
 /* What is at rest ends with the name of the list in which it was. */
 static const char *rest_reason(const struct server *server)
 {
-	return server->seat.state == SEAT_USED ? "SV_USED server got dirty"
+	return server->slot.state == SLOT_USED ? "SV_USED server got dirty"
 					       : "SV_IDLE server got dirty";
 }
 
@@ -657,7 +659,7 @@ static const struct conn_ops test_ops = {
 
 void server_test(struct server *server, const char *sql, const char *reason_failed)
 {
-	uint64_t limit = scope_server_idle_timeout(scope_of_pool(server->seat.pool));
+	uint64_t limit = scope_server_idle_timeout(scope_of_pool(server->slot.pool));
 	conn_hand_on(&server->conn, &test_ops);
 	server->test_failure = reason_failed;
 	server->confirmed = 0; /* it may be DISCARD ALL */

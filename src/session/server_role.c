@@ -46,8 +46,8 @@ void server_role_follow(struct server *server, const struct vars *vars)
 	struct host_report report;
 
 	server_role_read(server, vars, &report);
-	if (report.role != HOST_ROLE_UNKNOWN && server->seat.pool)
-		hosts_learn(&server->seat, &report, conn_now(&server->conn));
+	if (report.role != HOST_ROLE_UNKNOWN && server->slot.pool)
+		hosts_learn(&server->slot, &report, conn_now(&server->conn));
 }
 
 bool server_role_is_named(const struct message *m)
@@ -62,7 +62,7 @@ bool server_role_is_named(const struct message *m)
 
 static bool is_about_writing(const struct server *server)
 {
-	struct scope scope = scope_of_database(server->seat.pool->database);
+	struct scope scope = scope_of_database(server->slot.pool->database);
 	int target = scope_target_session_attrs(scope);
 
 	return target == TARGET_READ_WRITE || target == TARGET_PRIMARY;
@@ -81,5 +81,5 @@ void server_role_doubt(struct server *server, const struct message *m)
 		return;
 	codec_read_error(message_body(m), message_body_len(m), &f);
 	if (strcmp(f.sqlstate, SQLSTATE_READ_ONLY_TRANSACTION) == 0)
-		hosts_doubt(&server->seat, conn_now(&server->conn));
+		hosts_doubt(&server->slot, conn_now(&server->conn));
 }

@@ -10,13 +10,13 @@
 #include "session/cancel_keys.h"
 #include "session/client.h"
 #include "session/client_snapshot.h"
-#include "session/crew.h"
 #include "session/dispatch.h"
-#include "session/helpers.h"
 #include "session/reserved_fds.h"
 #include "session/salted.h"
 #include "session/server.h"
+#include "session/site_helpers.h"
 #include "session/switchover.h"
+#include "session/workers.h"
 
 int session_init(struct site *site, struct err *err)
 {
@@ -30,9 +30,9 @@ int session_init(struct site *site, struct err *err)
 	list_init(&site->snapshots);
 	list_init(&site->listeners);
 	site->cancel_keys =
-	    site->crew ? site->crew->crew->cancel_keys : cancel_keys_new();
-	site->next_id = 1 + (site->crew ? site->crew->index : 0);
-	site->id_step = crew_site_count(site);
+	    site->worker ? site->worker->workers->cancel_keys : cancel_keys_new();
+	site->next_id = 1 + (site->worker ? site->worker->index : 0);
+	site->id_step = workers_site_count(site);
 	dispatch_init(site);
 	reserved_fds_init(site);
 	mem_random(site->mock_secret, sizeof(site->mock_secret));
@@ -40,7 +40,7 @@ int session_init(struct site *site, struct err *err)
 		site->hostname[0] = '\0';
 	switchover_init(site);
 	salted_init(site);
-	return helpers_init(site, err);
+	return site_helpers_init(site, err);
 }
 
 void session_keep_salts(struct site *site, const struct settings *settings)
@@ -86,9 +86,9 @@ void session_done(struct site *site)
 	switchover_done(site);
 	client_snapshot_forget_all(site);
 	dispatch_done(site);
-	helpers_done(site);
+	site_helpers_done(site);
 	salted_done(site);
-	if (!site->crew)
+	if (!site->worker)
 		cancel_keys_free(&site->cancel_keys);
 	reserved_fds_done(site);
 	slab_free(&site->client_slab);
@@ -108,16 +108,16 @@ void session_drop_all(struct site *site)
 {
 	const char *reason = error_text(ERROR_SHUTTING_DOWN);
 	struct pool *pool;
-	struct seat *seat;
+	struct slot *slot;
 
 	site->shutdown = SHUTDOWN_NOW;
 	drop_clients(&site->login_clients, reason);
 	drop_clients(&site->clients, reason);
 	drop_clients(&site->cancel_clients, reason);
 	list_for (pool, &site->catalog->pool_list, node)
-		for (int state = SEAT_NONE + 1; state < SEAT_STATE_COUNT; state++)
-			list_for (seat, &pool->seats[state], node)
-				conn_doom_quietly(&seat_server(seat)->conn, reason);
+		for (int state = SLOT_NONE + 1; state < SLOT_STATE_COUNT; state++)
+			list_for (slot, &pool->slots[state], node)
+				conn_doom_quietly(&slot_server(slot)->conn, reason);
 }
 
 bool session_is_empty(const struct site *site)

@@ -13,7 +13,7 @@
 #include "pool/hosts_role.h"
 #include "pool/pool.h"
 #include "pool/scopes.h"
-#include "session/crew.h"
+#include "session/workers.h"
 
 /* The interval is short because the clients wait. */
 enum { CHECK_US = 10000 };
@@ -198,7 +198,7 @@ static void finish(struct switchover *s)
 		free_switchover(s);
 }
 
-/* The end of a switchover, as an order for every site. */
+/* The end of a switchover, as a broadcast to every site. */
 struct switch_end {
 	bool elects, has_name;
 	int port;
@@ -239,7 +239,7 @@ static void go_on(const struct switchover *s, const struct successor *to)
 	e->host_at = database_size;
 	memcpy(e->texts, s->database, database_size);
 	memcpy(e->texts + database_size, host, host_size);
-	crew_order(s->site, end_at, e, size);
+	workers_broadcast(s->site, end_at, e, size);
 	mem_free(e);
 }
 
@@ -357,7 +357,7 @@ static void stand_still(struct switchover *s)
 {
 	/* other sites may have checked hosts while they were asked one after the other
 	 */
-	if (s->site->crew)
+	if (s->site->worker)
 		loop_touch_clock(s->site->loop);
 	s->paused_us = loop_now(s->site->loop);
 	log_put(s->site->log, LEVEL_LOG | KIND_TAKEOVER, NULL,
@@ -392,7 +392,7 @@ static void advance(struct switchover *s, struct database *db)
 {
 	struct survey survey = {.s = s};
 	struct successor successor = {.is_there = false};
-	bool are_all_there = crew_each(s->site, look_at, &survey) == 0;
+	bool are_all_there = workers_each(s->site, look_at, &survey) == 0;
 	struct buf name;
 
 	if (s->paused_us) {

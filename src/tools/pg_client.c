@@ -115,7 +115,7 @@ static enum step take_error(struct server *server, const struct message *m)
 	struct err text;
 
 	codec_read_error(message_body(m), message_body_len(m), &f);
-	if (r->ops->error(r->ctx, server->seat.pool->user->name, &f, &text) == 0)
+	if (r->ops->error(r->ctx, server->slot.pool->user->name, &f, &text) == 0)
 		return STEP_NEXT;
 	fail(r, text.text);
 	server_retire(server, text.text);
@@ -215,7 +215,7 @@ static const struct conn_ops answer_ops = {
 
 static void granted(struct request *request)
 {
-	struct server *server = seat_server(request->ask.seat);
+	struct server *server = slot_server(request->in_pool.slot);
 
 	struct pg_client *r = container_of(request, struct pg_client, request);
 
@@ -230,7 +230,7 @@ static void refused(struct request *request, const char *sqlstate, const char *t
 
 	(void)sqlstate;
 	if (strcmp(text, error_text(ERROR_WRONG_PASSWORD_TYPE)) == 0 &&
-	    pool_server_secret(request->ask.pool)->kind == SECRET_NONE)
+	    pool_server_secret(request->in_pool.pool)->kind == SECRET_NONE)
 		end(r, PG_CLIENT_PASSWORD_WANTED);
 	else
 		fail(r, text);
@@ -254,8 +254,9 @@ static void on_gone(struct server *server, const char *reason)
 	struct pg_client *r = site_pg_client(site);
 
 	r->of_broker->gone(server, reason);
-	if (r->request.ask.state == ASK_WAITING && r->request.ask.pool->failure.kind &&
-	    !r->request.ask.pool->failure.refuses_waiting)
+	if (r->request.in_pool.state == REQUEST_WAITING &&
+	    r->request.in_pool.pool->failure.kind &&
+	    !r->request.in_pool.pool->failure.refuses_waiting)
 		fail(r, reason);
 }
 
@@ -266,9 +267,9 @@ static void ask(struct pg_client *r)
 	const char *sqlstate, *text;
 
 	r->request.ops = &pg_client_request_ops;
-	pool_join(catalog_pool_as(db, db->forced_user), &r->request.ask);
-	r->request.ask.query_us = loop_now(r->site.loop);
-	switch (broker_ask(&r->request, ASK_AUTH, &sqlstate, &text)) {
+	pool_join(catalog_pool_as(db, db->forced_user), &r->request.in_pool);
+	r->request.in_pool.query_us = loop_now(r->site.loop);
+	switch (broker_ask(&r->request, REQUEST_AUTH, &sqlstate, &text)) {
 	case BROKER_GRANTED:
 		granted(&r->request);
 		break;
@@ -327,8 +328,8 @@ static void take_apart(struct pg_client *r)
 		/* connections that do not close now are closed by the exit */
 		if (site_build_drop_all(site) < 0)
 			return;
-		if (r->request.ask.pool)
-			pool_part(&r->request.ask);
+		if (r->request.in_pool.pool)
+			pool_part(&r->request.in_pool);
 		broker_floor_stop(site);
 		catalog_free(&site->catalog);
 		session_done(site);

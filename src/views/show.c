@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "base/text.h"
-#include "session/crew.h"
+#include "session/workers.h"
 #include "views/merge.h"
 #include "views/views.def"
 #include "wire/codec.h"
@@ -93,17 +93,18 @@ static void put_rows(const struct view *view, struct site *site, struct buf *out
 	struct gathering g = {.view = view, .out = out};
 	unsigned missed = 0;
 
-	if (crew_site_count(site) == 1 || (!view->has_each && view->key_count == 0)) {
+	if (workers_site_count(site) == 1 ||
+	    (!view->has_each && view->key_count == 0)) {
 		gather(site, &g);
 		return;
 	}
 	if (view->key_count > 0)
 		g.merge = merge_new(view);
-	central_freeze(site->crew->crew->central, true);
+	central_freeze(site->worker->workers->central, true);
 	/* listeners are listed before the connections that came through them */
-	missed = view->walk == view_fds ? crew_each_own_first(site, gather, &g)
-					: crew_each(site, gather, &g);
-	central_freeze(site->crew->crew->central, false);
+	missed = view->walk == view_fds ? workers_each_own_first(site, gather, &g)
+					: workers_each(site, gather, &g);
+	central_freeze(site->worker->workers->central, false);
 	if (g.merge)
 		merge_put(g.merge, out);
 	merge_free(&g.merge);

@@ -9,8 +9,8 @@
 #include "base/map.h"
 #include "pool/pool.h"
 #include "session/client.h"
-#include "session/crew.h"
 #include "session/server.h"
+#include "session/workers.h"
 #include "views/views.def"
 #include "views/views.h"
 
@@ -75,11 +75,12 @@ static void add_waiting(struct site *site, void *ctx)
 
 	list_for (pool, &site->catalog->pool_list, node) {
 		struct waiting_pool *queue;
-		const struct ask *first;
+		const struct pool_request *first;
 		if (list_is_empty(&pool->waiting))
 			continue;
 		queue = queue_of(all, pool);
-		first = container_of(list_first(&pool->waiting), struct ask, node);
+		first =
+		    container_of(list_first(&pool->waiting), struct pool_request, node);
 		queue->waiting += (int)pool->waiting.count;
 		if (first->queued_us < now_us &&
 		    now_us - first->queued_us > queue->max_wait_us)
@@ -120,7 +121,7 @@ static struct holding holding_of(
 {
 	const struct link *link = &server->link;
 	uint64_t now_us = conn_now(&server->conn);
-	uint64_t query_us = client->request.ask.query_us;
+	uint64_t query_us = client->request.in_pool.query_us;
 	struct holding h = {.held_us = passed(now_us, link->since_us)};
 
 	if (server->pipeline.copy) {
@@ -167,10 +168,10 @@ static void put_blocker(struct blockers *all, const struct waiting_pool *queue,
 static void add_holders(
     struct blockers *all, const struct waiting_pool *queue, const struct pool *pool)
 {
-	const struct seat *seat;
+	const struct slot *slot;
 
-	list_for (seat, &pool->seats[SEAT_ACTIVE], node) {
-		struct server *server = container_of(seat, struct server, seat);
+	list_for (slot, &pool->slots[SLOT_ACTIVE], node) {
+		struct server *server = container_of(slot, struct server, slot);
 		struct client *client = server_client(server);
 		if (client)
 			put_blocker(all, queue, client, server);
@@ -185,7 +186,7 @@ static void add_site(struct site *site, void *ctx)
 	list_for (pool, &site->catalog->pool_list, node) {
 		const struct waiting_pool *queue, *own;
 		size_t at = 0;
-		if (list_is_empty(&pool->seats[SEAT_ACTIVE]))
+		if (list_is_empty(&pool->slots[SLOT_ACTIVE]))
 			continue;
 		own = queue_find(all, pool);
 		if (own)
@@ -217,9 +218,9 @@ void view_blockers(struct rows *rows)
 
 	buf_init(&all.key, 0);
 	buf_init(&all.out, 0);
-	(void)crew_each(rows->site, add_waiting, &all);
+	(void)workers_each(rows->site, add_waiting, &all);
 	if (map_count(all.queues) > 0)
-		(void)crew_each(rows->site, add_site, &all);
+		(void)workers_each(rows->site, add_site, &all);
 	if (all.count > 0)
 		qsort(all.list, all.count, sizeof(*all.list), compare);
 	for (size_t i = 0; i < all.count; i++)

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "moving/handover.h"
-#include "session/crew.h"
+#include "handoff/movable.h"
+#include "session/workers.h"
 #include "views/views.def"
 #include "views/views.h"
 #include "wire/codec.h"
@@ -51,13 +51,13 @@ static void fill_client(struct fd_row *row, const struct client *client)
 	row->user = client->user ? client->user->name : NULL;
 	row->database = client->database ? client->database->name : NULL;
 	row->vars = &client->params.vars;
-	row->pool = client->request.ask.pool;
+	row->pool = client->request.in_pool.pool;
 	row->link = server ? server->conn.stream.fd : 0;
 	if (key->len)
 		row->cancel = key_number(cancel_key_bytes(key), key->len);
 }
 
-static void fill(struct fd_row *row, const struct handover *thing)
+static void fill(struct fd_row *row, const struct movable *thing)
 {
 	memset(row, 0, sizeof(*row));
 	if (thing->listener) {
@@ -78,8 +78,8 @@ static void fill(struct fd_row *row, const struct handover *thing)
 	} else {
 		const struct client *client = server_client(thing->server);
 		row->task = "server";
-		row->user = thing->server->seat.pool->user->name;
-		row->database = thing->server->seat.pool->database->name;
+		row->user = thing->server->slot.pool->user->name;
+		row->database = thing->server->slot.pool->database->name;
 		row->vars = &thing->server->vars;
 		row->link = client ? client->conn.stream.fd : 0;
 		if (thing->server->key)
@@ -149,7 +149,7 @@ static void send_with_fd(struct conn *conn, struct buf *out, int fd)
 }
 
 /* False with TLS, whose state another process cannot take over. */
-static bool can_be_moved(const struct handover *thing)
+static bool can_be_moved(const struct movable *thing)
 {
 	const struct server *server =
 	    thing->client ? client_server(thing->client) : NULL;
@@ -157,17 +157,17 @@ static bool can_be_moved(const struct handover *thing)
 	if (thing->listener)
 		return true;
 	return thing->conn->stream.fd >= 0 && !thing->conn->stream.tls &&
-	       thing->kind != HANDOVER_CANCEL && !(server && server->conn.stream.tls);
+	       thing->kind != MOVABLE_CANCEL && !(server && server->conn.stream.tls);
 }
 
-static void put_thing(void *ctx, const struct handover *thing)
+static void put_thing(void *ctx, const struct movable *thing)
 {
 	struct fds *fds = ctx;
 	struct fd_row row;
 
 	if (!can_be_moved(thing) ||
-	    (thing->server && (thing->server->seat.state == SEAT_ACTIVE_CANCEL ||
-				  thing->server->seat.state == SEAT_BEING_CANCELED)))
+	    (thing->server && (thing->server->slot.state == SLOT_ACTIVE_CANCEL ||
+				  thing->server->slot.state == SLOT_BEING_CANCELED)))
 		return;
 	fill(&row, thing);
 	put_row(fds, &row);
@@ -179,7 +179,7 @@ void view_fds(struct rows *rows)
 {
 	struct fds fds = {.rows = *rows};
 
-	handover_walk(rows->site, put_thing, &fds);
+	movable_walk(rows->site, put_thing, &fds);
 }
 
 bool views_may_send_fds(const struct client *client)
@@ -192,7 +192,7 @@ bool views_may_send_fds(const struct client *client)
 static void send_site(struct site *site, void *ctx)
 {
 	loop_note_shared(site->loop, true);
-	handover_walk(site, put_thing, ctx);
+	movable_walk(site, put_thing, ctx);
 }
 
 void views_send_fds(struct client *client, size_t column_count)
@@ -205,7 +205,7 @@ void views_send_fds(struct client *client, size_t column_count)
 	stream_flush(&conn->stream);
 	rows_init(&fds.rows, conn->site, &out, column_count);
 	/* the receiver wants everything, so it must not take a part for the whole */
-	if (crew_each_own_first(conn->site, send_site, &fds) > 0 && !conn->is_doomed)
+	if (workers_each_own_first(conn->site, send_site, &fds) > 0 && !conn->is_doomed)
 		conn_doom(conn, "cannot pass descriptors: a worker does not answer");
 	codec_put_command_complete(&out, "SHOW");
 	codec_put_ready(&out, 'I');

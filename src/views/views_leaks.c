@@ -1,7 +1,7 @@
 /*
  * SHOW STATE_LEAKS.
  */
-#include "relay/leaks.h"
+#include "relay/session_state.h"
 #include "views/views.def"
 #include "views/views.h"
 
@@ -9,9 +9,9 @@ void view_state_leaks(struct rows *rows)
 {
 	const struct leak_row *leak;
 
-	if (!rows->site->leaks)
+	if (!rows->site->leak_table)
 		return;
-	list_for (leak, leaks_rows(rows->site->leaks), node) {
+	list_for (leak, session_state_rows(rows->site->leak_table), node) {
 		row_begin(rows);
 		STATE_LEAKS_COLUMNS(CELL)
 		row_end(rows);

@@ -39,14 +39,14 @@ static void put_pin(struct rows *rows, const struct pool *pool,
 void view_pins(struct rows *rows)
 {
 	const struct pool *pool;
-	const struct seat *seat;
+	const struct slot *slot;
 
 	list_for (pool, &rows->site->catalog->pool_list, node) {
 		if (!pins_count(pool))
 			continue;
-		list_for (seat, &pool->seats[SEAT_ACTIVE], node) {
+		list_for (slot, &pool->slots[SLOT_ACTIVE], node) {
 			const struct server *server =
-			    container_of(seat, struct server, seat);
+			    container_of(slot, struct server, slot);
 			const struct client *client = server_client(server);
 			if (client && server->link.pin.kinds)
 				put_pin(rows, pool, server, client);

@@ -11,7 +11,7 @@
 #include "pool/hosts_role.h"
 #include "pool/pins.h"
 #include "pool/pool.h"
-#include "session/crew.h"
+#include "session/workers.h"
 #include "views/views.def"
 #include "views/views.h"
 
@@ -138,7 +138,7 @@ bool view_hosts_part(struct rows *rows, size_t most)
 	return walk_databases(rows, most, put_hosts);
 }
 
-#define SEATS(state) (long long)pool->seats[SEAT_##state].count
+#define SLOTS(state) (long long)pool->slots[SLOT_##state].count
 
 static void put_pool(struct rows *rows, const struct pool *pool)
 {
@@ -213,7 +213,7 @@ void view_users(struct rows *rows)
 	/* all sites have the same user list, so only one of them has rows for those of
 	 * it whom nobody needs */
 	catalog_each_user(
-	    rows->site->catalog, crew_is_control(rows->site), put_user, rows);
+	    rows->site->catalog, workers_is_control(rows->site), put_user, rows);
 }
 
 void view_peers(struct rows *rows)

@@ -11,8 +11,8 @@
 #include "cancel/peers.h"
 #include "conf/settings.h"
 #include "pool/pool.h"
-#include "session/crew.h"
 #include "session/tls_setup.h"
+#include "session/workers.h"
 #include "views/views.def"
 #include "views/views.h"
 
@@ -73,7 +73,7 @@ void view_state(struct rows *rows)
 	struct turns turns = {0};
 	char why[128];
 
-	(void)crew_each(rows->site, add_turns, &turns);
+	(void)workers_each(rows->site, add_turns, &turns);
 
 	put_state(rows, "active", yes_no(!catalog->paused && !catalog->suspended));
 	put_state(rows, "paused", yes_no(catalog->paused));
@@ -202,7 +202,7 @@ void view_lists(struct rows *rows)
 	struct lists l = {.pools = rows->sink ? NULL : map_new()};
 	char *key;
 
-	(void)crew_each(rows->site, add_lists, &l);
+	(void)workers_each(rows->site, add_lists, &l);
 	put_list(rows, "databases", l.databases);
 	put_list(rows, "users", l.users);
 	put_list(rows, "peers", l.peers);

@@ -27,22 +27,22 @@ struct socket_row {
 	bool is_dirty;
 };
 
-/* A list of seats, and the name of their state. */
-struct seat_list {
-	enum seat_state state;
+/* A list of slots, and the name of their state. */
+struct slot_list {
+	enum slot_state state;
 	bool is_of_sockets; /* SHOW SOCKETS includes it */
 };
 
-static const struct seat_list seat_lists[] = {
-    {SEAT_ACTIVE, true},
-    {SEAT_IDLE, true},
-    {SEAT_USED, true},
-    {SEAT_TESTED, true},
-    {SEAT_LOGIN, true},
-    {SEAT_ACTIVE_CANCEL, false},
-    {SEAT_BEING_CANCELED, false},
+static const struct slot_list slot_lists[] = {
+    {SLOT_ACTIVE, true},
+    {SLOT_IDLE, true},
+    {SLOT_USED, true},
+    {SLOT_TESTED, true},
+    {SLOT_LOGIN, true},
+    {SLOT_ACTIVE_CANCEL, false},
+    {SLOT_BEING_CANCELED, false},
 };
-enum { SEAT_LIST_COUNT = sizeof(seat_lists) / sizeof(seat_lists[0]) };
+enum { SLOT_LIST_COUNT = sizeof(slot_lists) / sizeof(slot_lists[0]) };
 
 static int port_shown(const struct conn *conn, const struct sock_addr *addr)
 {
@@ -69,8 +69,8 @@ static const char *replication_shown(const struct client *client)
 static void fill_client(struct socket_row *s, const struct rows *rows,
     const struct client *client, const char *state)
 {
-	const struct ask *ask = &client->request.ask;
-	const struct pool *pool = ask->pool;
+	const struct pool_request *request = &client->request.in_pool;
+	const struct pool *pool = request->pool;
 	const struct server *server = client_server(client);
 
 	*s = (struct socket_row){
@@ -82,8 +82,8 @@ static void fill_client(struct socket_row *s, const struct rows *rows,
 	    .replication = replication_shown(client),
 	    .state = state,
 	    .application_name = application_name(&client->params.vars),
-	    .request_us = ask->last_us ? ask->last_us : client->conn.connect_us,
-	    .wait_us = ask->query_us ? rows->now_us - ask->query_us : 0,
+	    .request_us = request->last_us ? request->last_us : client->conn.connect_us,
+	    .wait_us = request->query_us ? rows->now_us - request->query_us : 0,
 	    .pid = (unsigned)client->conn.peer_pid,
 	    .prepared_count = (unsigned)prepared_names_count(client->names),
 	};
@@ -92,7 +92,7 @@ static void fill_client(struct socket_row *s, const struct rows *rows,
 static void fill_server(
     struct socket_row *s, const struct server *server, const char *state)
 {
-	const struct seat *seat = &server->seat;
+	const struct slot *slot = &server->slot;
 	const struct client *client = server_client(server);
 	bool is_unix = server->conn.remote.family == AF_UNIX;
 
@@ -100,8 +100,8 @@ static void fill_server(
 	    .conn = &server->conn,
 	    .partner = client ? &client->conn : NULL,
 	    .type = "S",
-	    .user = seat->pool->user->name,
-	    .database = seat->pool->database->name,
+	    .user = slot->pool->user->name,
+	    .database = slot->pool->database->name,
 	    .replication = replication_shown(client),
 	    .state = state,
 	    .application_name = application_name(&server->vars),
@@ -109,7 +109,7 @@ static void fill_server(
 	    .pid = is_unix && server->conn.peer_pid ? (unsigned)server->conn.peer_pid
 						    : server->remote_pid,
 	    .prepared_count = (unsigned)prepared_set_count(server->statements),
-	    .is_dirty = seat->is_dirty,
+	    .is_dirty = slot->is_dirty,
 	};
 }
 
@@ -170,19 +170,21 @@ static void put_busy_socket(struct rows *rows, const struct socket_row *s)
 typedef void put_socket_fn(struct rows *rows, const struct socket_row *s);
 
 /* Other asks are not part of a client, only those of clients that have logged in. */
-static const struct client *logged_in_client(const struct ask *ask)
+static const struct client *logged_in_client(const struct pool_request *request)
 {
-	return ask->is_logged_in ? container_of(ask, struct client, request.ask) : NULL;
+	return request->is_logged_in
+		   ? container_of(request, struct client, request.in_pool)
+		   : NULL;
 }
 
-static void put_clients_of(
-    struct rows *rows, const struct list *asks, const char *state, put_socket_fn *put)
+static void put_clients_of(struct rows *rows, const struct list *requests,
+    const char *state, put_socket_fn *put)
 {
-	const struct ask *ask;
+	const struct pool_request *request;
 	struct socket_row s;
 
-	list_for (ask, asks, node) {
-		const struct client *client = logged_in_client(ask);
+	list_for (request, requests, node) {
+		const struct client *client = logged_in_client(request);
 		if (!client)
 			continue;
 		fill_client(&s, rows, client, state);
@@ -205,12 +207,13 @@ static void put_cancel(struct rows *rows, const struct client *client)
 	put_socket(rows, &s);
 }
 
-static void call_clients_of(struct client_snapshot *snapshot, const struct list *asks)
+static void call_clients_of(
+    struct client_snapshot *snapshot, const struct list *requests)
 {
-	const struct ask *ask;
+	const struct pool_request *request;
 
-	list_for (ask, asks, node) {
-		const struct client *client = logged_in_client(ask);
+	list_for (request, requests, node) {
+		const struct client *client = logged_in_client(request);
 		if (client)
 			client_snapshot_add(
 			    snapshot, (struct client *)(uintptr_t)client);
@@ -220,12 +223,13 @@ static void call_clients_of(struct client_snapshot *snapshot, const struct list 
 /* a client that is about to close may have left its pool */
 static void put_client(struct rows *rows, const struct client *client)
 {
-	static const char *const states[] = {
-	    [ASK_RESTING] = "idle", [ASK_WAITING] = "waiting", [ASK_LINKED] = "active"};
-	enum ask_state state = client->request.ask.state;
+	static const char *const states[] = {[REQUEST_RESTING] = "idle",
+	    [REQUEST_WAITING] = "waiting",
+	    [REQUEST_LINKED] = "active"};
+	enum request_state state = client->request.in_pool.state;
 	struct socket_row s;
 
-	if (client->conn.is_doomed || state == ASK_OUTSIDE)
+	if (client->conn.is_doomed || state == REQUEST_OUTSIDE)
 		return;
 	fill_client(&s, rows, client, states[state]);
 	put_socket(rows, &s);
@@ -346,13 +350,13 @@ bool view_cancels_walk(struct rows *rows, size_t most)
 }
 
 static void put_servers_of(
-    struct rows *rows, const struct list *seats, const char *state, put_socket_fn *put)
+    struct rows *rows, const struct list *slots, const char *state, put_socket_fn *put)
 {
-	const struct seat *seat;
+	const struct slot *slot;
 	struct socket_row s;
 
-	list_for (seat, seats, node) {
-		fill_server(&s, container_of(seat, struct server, seat), state);
+	list_for (slot, slots, node) {
+		fill_server(&s, container_of(slot, struct server, slot), state);
 		put(rows, &s);
 	}
 }
@@ -363,10 +367,10 @@ void view_servers(struct rows *rows)
 	struct pool **pools = catalog_sorted_pools(rows->site->catalog, &count);
 
 	for (size_t i = 0; i < count; i++)
-		for (size_t j = 0; j < SEAT_LIST_COUNT; j++) {
-			enum seat_state state = seat_lists[j].state;
-			put_servers_of(rows, &pools[i]->seats[state],
-			    seat_state_shown(state), put_socket);
+		for (size_t j = 0; j < SLOT_LIST_COUNT; j++) {
+			enum slot_state state = slot_lists[j].state;
+			put_servers_of(rows, &pools[i]->slots[state],
+			    slot_state_shown(state), put_socket);
 		}
 	free(pools);
 }
@@ -376,11 +380,11 @@ static void put_sockets_of(
 {
 	put_clients_of(rows, &pool->clients, "cl_active", put);
 	put_clients_of(rows, &pool->waiting, "cl_waiting", put);
-	for (size_t j = 0; j < SEAT_LIST_COUNT; j++) {
-		enum seat_state state = seat_lists[j].state;
-		if (seat_lists[j].is_of_sockets)
-			put_servers_of(rows, &pool->seats[state],
-			    seat_state_socket_shown(state), put);
+	for (size_t j = 0; j < SLOT_LIST_COUNT; j++) {
+		enum slot_state state = slot_lists[j].state;
+		if (slot_lists[j].is_of_sockets)
+			put_servers_of(rows, &pool->slots[state],
+			    slot_state_socket_shown(state), put);
 	}
 }
 

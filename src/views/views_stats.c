@@ -8,7 +8,7 @@
 #include "pool/kept.h"
 #include "pool/pool.h"
 #include "pool/stats.h"
-#include "session/crew.h"
+#include "session/workers.h"
 #include "views/views.def"
 #include "views/views.h"
 
@@ -95,7 +95,7 @@ static void walk_databases(struct rows *rows, put_sum_fn *put)
 	struct stats_sum **sorted;
 	size_t count;
 
-	(void)crew_each(rows->site, add_site, &sums);
+	(void)workers_each(rows->site, add_site, &sums);
 	sorted = (struct stats_sum **)map_sorted(sums.by_name, &count, compare_names);
 	for (size_t i = 0; i < count; i++) {
 		sum_average(sorted[i], rows);
@@ -174,7 +174,7 @@ void view_totals(struct rows *rows)
 	struct stats_sums sums = {.by_name = NULL};
 	struct stats_sum *sum = &sums.all;
 
-	(void)crew_each(rows->site, add_site, &sums);
+	(void)workers_each(rows->site, add_site, &sums);
 	sum_average(sum, rows);
 #define FIGURE_PREFIX "total_"
 	FIGURES(PUT_FIGURE, &sum->total)

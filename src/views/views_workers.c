@@ -3,7 +3,7 @@
  */
 #include <stdio.h>
 
-#include "session/crew.h"
+#include "session/workers.h"
 #include "views/views.def"
 #include "views/views.h"
 
@@ -14,10 +14,10 @@ void view_workers(struct rows *rows)
 	const struct transfer_counts *servers = &site->transfer_counts;
 	char worker[16] = "0";
 
-	if (site->crew && crew_is_control(site))
+	if (site->worker && workers_is_control(site))
 		snprintf(worker, sizeof(worker), "control");
-	else if (site->crew)
-		snprintf(worker, sizeof(worker), "%u", site->crew->index);
+	else if (site->worker)
+		snprintf(worker, sizeof(worker), "%u", site->worker->index);
 	row_begin(rows);
 	WORKERS_COLUMNS(CELL)
 	row_end(rows);

@@ -12,7 +12,7 @@ static const struct {
 	const char *name, *tag, *hint;
 } rows[] = {
 #define LEAK(name, shown, tag, hint) [LEAK_##name] = {shown, tag, hint},
-#include "wire/leaks.def"
+#include "wire/leak_kinds.def"
 #undef LEAK
 };
 

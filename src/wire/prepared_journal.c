@@ -16,11 +16,11 @@
 #include "base/mem.h"
 #include "wire/prepared.h"
 
-struct record {
+struct journal_entry {
 	struct node node;           /* in the list open or failed */
 	struct prepared_text *text; /* one reference */
 	/* The chain of changes of the same name, or of the set for the same text. */
-	struct record *older, *newer;
+	struct journal_entry *older, *newer;
 	uint32_t tag;
 	bool is_of_name;
 	bool has_failed;
@@ -39,9 +39,9 @@ struct prepared_journal {
 	struct map *names, *texts;
 };
 
-static struct record *at_node(struct node *n)
+static struct journal_entry *at_node(struct node *n)
 {
-	return n ? container_of(n, struct record, node) : NULL;
+	return n ? container_of(n, struct journal_entry, node) : NULL;
 }
 
 static void free_if_empty(struct prepared_journal **jp)
@@ -57,7 +57,8 @@ static void free_if_empty(struct prepared_journal **jp)
 }
 
 /* Makes r the newest record of its chain; returns the one before. */
-static struct record *index_put(struct prepared_journal *j, struct record *r)
+static struct journal_entry *index_put(
+    struct prepared_journal *j, struct journal_entry *r)
 {
 	struct map **index = r->is_of_name ? &j->names : &j->texts;
 
@@ -68,7 +69,7 @@ static struct record *index_put(struct prepared_journal *j, struct record *r)
 	return map_put(*index, &r->text, sizeof(r->text), r);
 }
 
-static void drop(struct prepared_journal *j, struct record *r)
+static void drop(struct prepared_journal *j, struct journal_entry *r)
 {
 	if (r->older)
 		r->older->newer = r->newer;
@@ -97,7 +98,7 @@ int prepared_journal_note(struct prepared_journal **jp, uint32_t tag,
 	bool is_of_name =
 	    change == PREPARED_NAME_ADDED || change == PREPARED_NAME_REMOVED;
 	size_t size = is_of_name ? strlen(name) + 1 : 0;
-	struct record *r = mem_try(sizeof(*r) + size);
+	struct journal_entry *r = mem_try(sizeof(*r) + size);
 
 	if (!r)
 		return -1;
@@ -107,9 +108,9 @@ int prepared_journal_note(struct prepared_journal **jp, uint32_t tag,
 		list_init(&j->failed);
 		*jp = j;
 	}
-	struct record *last = at_node(list_last(&(*jp)->open));
+	struct journal_entry *last = at_node(list_last(&(*jp)->open));
 	assert(tag > 0 && (!last || !is_before(tag, last->tag)));
-	*r = (struct record){
+	*r = (struct journal_entry){
 	    .text = prepared_ref(text),
 	    .tag = tag,
 	    .is_of_name = is_of_name,
@@ -132,9 +133,9 @@ void prepared_journal_date(struct prepared_journal *j, uint32_t generation)
 
 /* The first open record with this tag.  Answers come in order, so it is near the
  * front. */
-static struct record *open_record(const struct prepared_journal *j, uint32_t tag)
+static struct journal_entry *open_entry(const struct prepared_journal *j, uint32_t tag)
 {
-	struct record *r = at_node(list_first(&j->open));
+	struct journal_entry *r = at_node(list_first(&j->open));
 
 	while (r && is_before(r->tag, tag))
 		r = at_node(list_next(&j->open, &r->node));
@@ -143,11 +144,11 @@ static struct record *open_record(const struct prepared_journal *j, uint32_t tag
 
 void prepared_journal_commit(struct prepared_journal **jp, uint32_t tag)
 {
-	struct record *r;
+	struct journal_entry *r;
 
 	if (!*jp)
 		return;
-	while ((r = open_record(*jp, tag))) {
+	while ((r = open_entry(*jp, tag))) {
 		/* earlier failed changes of the same name do not matter any more */
 		while (r->older)
 			drop(*jp, r->older);
@@ -158,19 +159,19 @@ void prepared_journal_commit(struct prepared_journal **jp, uint32_t tag)
 
 void prepared_journal_fail(struct prepared_journal **jp, uint32_t tag)
 {
-	struct record *r;
+	struct journal_entry *r;
 
 	if (!*jp)
 		return;
-	while ((r = open_record(*jp, tag))) {
+	while ((r = open_entry(*jp, tag))) {
 		list_remove(&(*jp)->open, &r->node);
 		list_push_back(&(*jp)->failed, &r->node);
 		r->has_failed = true;
 	}
 }
 
-static int bring_back(
-    const struct record *r, struct prepared_names **names, struct prepared_set **set)
+static int bring_back(const struct journal_entry *r, struct prepared_names **names,
+    struct prepared_set **set)
 {
 	if (r->was_there && r->is_of_name) {
 		if (prepared_names_put(names, r->name, r->text) < 0)
@@ -194,7 +195,7 @@ static int bring_back(
 int prepared_journal_undo(struct prepared_journal **jp, struct prepared_names **names,
     struct prepared_set **set)
 {
-	struct record *r;
+	struct journal_entry *r;
 	int result = 0;
 
 	if (!*jp)
@@ -219,16 +220,16 @@ int prepared_journal_undo(struct prepared_journal **jp, struct prepared_names **
 	return result;
 }
 
-static bool is_there(
-    struct record *r, struct prepared_names *names, const struct prepared_set *set)
+static bool is_there(struct journal_entry *r, struct prepared_names *names,
+    const struct prepared_set *set)
 {
 	if (!r->is_of_name)
 		return prepared_set_has(set, r->text);
 	return prepared_names_look(names, r->name, &r->kept_generation) == r->text;
 }
 
-static int keep(
-    const struct record *r, struct prepared_names **names, struct prepared_set **set)
+static int keep(const struct journal_entry *r, struct prepared_names **names,
+    struct prepared_set **set)
 {
 	if (!r->is_of_name)
 		return prepared_set_add(set, r->text);
@@ -241,7 +242,7 @@ static int keep(
 int prepared_journal_forget(struct prepared_journal *j, struct prepared_names **names,
     struct prepared_set **set)
 {
-	struct record *r;
+	struct journal_entry *r;
 	int result = 0;
 
 	if (j)
@@ -262,7 +263,7 @@ int prepared_journal_forget(struct prepared_journal *j, struct prepared_names **
 
 void prepared_journal_clear(struct prepared_journal **jp)
 {
-	struct record *r;
+	struct journal_entry *r;
 
 	if (!*jp)
 		return;

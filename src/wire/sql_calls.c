@@ -89,12 +89,6 @@ static int compare(const void *key, const void *element)
 	return order ? order : -(other[word->len] != '\0');
 }
 
-static bool is_known(const struct word *word)
-{
-	return bsearch(word, harmless, sizeof(harmless) / sizeof(harmless[0]),
-		   sizeof(harmless[0]), compare) != NULL;
-}
-
 static bool is_of_name(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
@@ -191,8 +185,9 @@ static bool may_be_call(const char *text, const char *at)
 	word = (struct word){begin, (size_t)(end - begin)};
 	if (word.len > CATALOG && strncasecmp(word.at, catalog, CATALOG) == 0)
 		word = (struct word){begin + CATALOG, word.len - CATALOG};
-	return !is_known(&word) && !is_behind_call(text, &word) &&
-	       !is_table(text, begin);
+	return !bsearch(&word, harmless, sizeof(harmless) / sizeof(harmless[0]),
+		   sizeof(harmless[0]), compare) &&
+	       !is_behind_call(text, &word) && !is_table(text, begin);
 }
 
 /* An UPDATE of this view is a call of set_config(). */

@@ -70,13 +70,6 @@ static bool is_two(const char *at, const char *end, char first, char second)
 	return end - at >= 2 && at[0] == first && at[1] == second;
 }
 
-static const char *skip_line(const char *at, const char *end)
-{
-	while (at < end && *at != '\n' && *at != '\r')
-		at++;
-	return at;
-}
-
 /* Returns the end of the block comment that begins here. */
 static const char *skip_block(const char *at, const char *end)
 {
@@ -103,7 +96,8 @@ static const char *skip_comment(const char *at, const char *end)
 	const char *behind = at;
 
 	if (is_two(at, end, '-', '-'))
-		behind = skip_line(at, end);
+		while (behind < end && *behind != '\n' && *behind != '\r')
+			behind++;
 	else if (is_two(at, end, '/', '*'))
 		behind = skip_block(at, end);
 	SQL_SCAN_LOOKED_AT((size_t)(behind - at));

@@ -16,11 +16,6 @@ enum { KEY_LEN = sizeof(key) - 1, VALUE_LEN = TRACEPARENT_TEXT - 1 };
 static const size_t digits[] = {2, 32, 16, 2};
 enum { PARTS = sizeof(digits) / sizeof(digits[0]), TRACE_ID = 1, PARENT_ID = 2 };
 
-static bool is_digit(char c)
-{
-	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-}
-
 /* Checks the VALUE_LEN bytes at `at`.  Version ff and ids of zeros only are invalid. */
 static bool is_valid(const char *at)
 {
@@ -31,7 +26,7 @@ static bool is_valid(const char *at)
 		if (part > 0 && *at++ != '-')
 			return false;
 		for (size_t i = 0; i < digits[part]; i++, at++) {
-			if (!is_digit(*at))
+			if (!((*at >= '0' && *at <= '9') || (*at >= 'a' && *at <= 'f')))
 				return false;
 			is_zero = is_zero && *at == '0';
 		}
@@ -39,14 +34,6 @@ static bool is_valid(const char *at)
 			return false;
 	}
 	return true;
-}
-
-/* Whether a pair can begin behind this character: a comma, a blank or the comment's
- * mark. */
-static bool begins_pair(char before)
-{
-	return before == ',' || before == '*' || before == ' ' || before == '\t' ||
-	       before == '\n' || before == '\r';
 }
 
 static void look(void *ctx, const char *comment, size_t len)
@@ -60,7 +47,7 @@ static void look(void *ctx, const char *comment, size_t len)
 	while (!*out && (at = memmem(at, (size_t)(end - at), key, KEY_LEN))) {
 		at += KEY_LEN;
 		if (end - at > VALUE_LEN && at[VALUE_LEN] == '\'' && is_valid(at) &&
-		    begins_pair(at[-KEY_LEN - 1]))
+		    memchr(",* \t\n\r", at[-KEY_LEN - 1], 6))
 			memcpy(out, at, VALUE_LEN);
 	}
 }

@@ -18,7 +18,7 @@ import sys
 import time
 
 import calls
-import crew
+import worker_counts
 import report
 import scenarios
 import subjects
@@ -154,7 +154,7 @@ def pick(options):
     if options.scenario:
         return [s for s in scenarios.ALL if s.name in options.scenario]
     if options.workers:
-        return list(crew.ALL)
+        return list(worker_counts.ALL)
     if options.targets:
         return [s for s in scenarios.ALL if s.name in targets.ENGINE_AIMS.scenarios()]
     return [s for s in scenarios.ALL if s.main or options.all]
@@ -259,7 +259,7 @@ class Bench:
 
     def figures(self):
         options = self.options
-        other_of = crew.compared_with if options.workers else lambda _: report.REFERENCE
+        other_of = worker_counts.compared_with if options.workers else lambda _: report.REFERENCE
         measured = {name: result for name, result in self.results.items()
                     if "trouble" in result or any(result["rounds"].values())}
         for result in measured.values():

@@ -2,7 +2,7 @@
 
 import signal
 
-import crew
+import worker_counts
 from felt import MANY, WAVE, Beside, HostDown, Reload, Show, Wave
 from loads import Copy, Crowd, Pgbench, Program, Storm
 from memory import POOLS, USERS, Idle, IdleTls, ManyPools, Pools, Statements, Users
@@ -66,4 +66,4 @@ ALL = (
            users=200000, databases=0, is_ours_only=True),
     Beside("beside", "an unrelated busy process of nice 10 beside established clients: the limit of "
            "the three before"),
-) + crew.ALL
+) + worker_counts.ALL

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 import clients
-import crew
+import worker_counts
 from machine import HOST, USER, Pooler, Process, Trouble, free_port
 
 HAPROXY = """
@@ -110,7 +110,7 @@ class RelayBeside(Relay):
 
     def __init__(self, machine, path, count):
         about = "the smallest relay (%s), threads that share nothing" % os.path.basename(path)
-        super().__init__(machine, crew.relay_name(count), about, path)
+        super().__init__(machine, worker_counts.relay_name(count), about, path)
         self.arguments = (str(count),)
 
     def fits(self, scenario, options):
@@ -183,10 +183,10 @@ def poolers(options, machine):
         both["unix_socket_dir"] = machine.dir
     ours = dict(both, **dict(options.set))
     if options.workers:
-        found = [PoolerSubject(machine, crew.name_of(count), options.pooler,
-                               dict(ours, workers=count)) for count in (1, *crew.COUNTS)]
+        found = [PoolerSubject(machine, worker_counts.name_of(count), options.pooler,
+                               dict(ours, workers=count)) for count in (1, *worker_counts.COUNTS)]
         relay = os.path.join(options.programs, relay_beside(machine, found[0]))
-        return found + [RelayBeside(machine, relay, count) for count in (1, *crew.COUNTS)]
+        return found + [RelayBeside(machine, relay, count) for count in (1, *worker_counts.COUNTS)]
     found = []
     if options.against != "none":
         found.append(PoolerSubject(machine, "reference", options.against, both, True))

@@ -1,10 +1,10 @@
 """The performance targets of each engine, and how close the figures of a run come to them."""
 
-import crew
+import worker_counts
 import report
 
 ENGINES = ("epoll", "io_uring")
-SEVERAL = tuple(crew.name_of(count) for count in crew.COUNTS)
+SEVERAL = tuple(worker_counts.name_of(count) for count in worker_counts.COUNTS)
 FULL = 95  # If so many percent of the processors' time are used, more throughput is not possible.
 
 
@@ -74,17 +74,17 @@ class Calls(Target):
 class RatioToOne(Ratio):
     """The target for the ratio to one worker."""
 
-    other = crew.name_of(1)
+    other = worker_counts.name_of(1)
 
 
 class RelayToOne(RatioToOne):
     """The ratio of the smallest relay with as many threads to the one with one thread: what the
     kernel asks for more threads."""
 
-    other = crew.relay_name(1)
+    other = worker_counts.relay_name(1)
 
     def value(self, figures, subject):
-        return super().value(figures, crew.BESIDE[subject])
+        return super().value(figures, worker_counts.BESIDE[subject])
 
 
 class OverRelay(Target):

@@ -6,15 +6,15 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (93427, 76000),
-    "files of src/daemon": (27, 26),
-    "static functions of three lines or less with one caller": (59, 60),
-    "static functions with one caller": (1030, 1000),
-    "predicates that act": (6, 0),
+    "lines of src and include": (93396, 76000),
+    "files of src/daemon": (26, 26),
+    "static functions of three lines or less with one caller": (26, 60),
+    "static functions with one caller": (1000, 1000),
+    "predicates that act": (0, 0),
     "members of struct pool": (35, 40),
-    "members of struct link": (26, 25),
+    "members of struct link": (25, 25),
     "members of struct client": (29, 32),
-    "words that are going": (18, 0),
+    "words that are going": (0, 0),
 }
 
 STRUCTS = {"pool": "include/pool/pool.h", "link": "include/session/server.h",

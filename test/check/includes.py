@@ -16,7 +16,7 @@ OWNERS = (
 )
 
 # Unit tests of these floors share test/unit/stage, a site with clients and servers.
-STAGED = ("session", "broker", "cancel", "moving", "login", "relay", "stage")
+STAGED = ("session", "broker", "cancel", "handoff", "login", "relay", "stage")
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 

@@ -114,11 +114,11 @@ class Includes(Scratch):
         self.assertFinds(includes, "include/login/login.h:1", "relay/relay.h")
 
     def test_cancel_and_moving_are_blind_to_each_other(self):
-        self.put("src/moving/moving_out.c", '#include "cancel/cancel.h"\n#include "broker/broker.h"\n')
-        self.assertFinds(includes, "src/moving/moving_out.c:1", "cancel/cancel.h")
-        os.unlink(os.path.join(self.root, "src/moving/moving_out.c"))
-        self.put("include/cancel/cancel.h", '#include "session/server.h"\n#include "moving/parcel.h"\n')
-        self.assertFinds(includes, "include/cancel/cancel.h:2", "moving/parcel.h")
+        self.put("src/handoff/handoff_out.c", '#include "cancel/cancel.h"\n#include "broker/broker.h"\n')
+        self.assertFinds(includes, "src/handoff/handoff_out.c:1", "cancel/cancel.h")
+        os.unlink(os.path.join(self.root, "src/handoff/handoff_out.c"))
+        self.put("include/cancel/cancel.h", '#include "session/server.h"\n#include "handoff/record.h"\n')
+        self.assertFinds(includes, "include/cancel/cancel.h:2", "handoff/record.h")
 
     def test_session_is_below_the_broker(self):
         self.put("include/session/client.h", '#include "session/request.h"\n#include "broker/broker.h"\n')

@@ -1,4 +1,4 @@
-/* links: login relay moving cancel broker session pool wire auth net conf base */
+/* links: login relay handoff cancel broker session pool wire auth net conf base */
 /*
  * A server answers an auth_query with any bytes.  First byte: the client's login method
  * and whether answers are kept; second: sizes of the pieces.  Only a whole answer lets

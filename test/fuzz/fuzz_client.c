@@ -1,4 +1,4 @@
-/* links: admin views login relay moving cancel broker session pool wire auth net conf
+/* links: admin views login relay handoff cancel broker session pool wire auth net conf
  * base */
 /*
  * A client sends any bytes, from its first packet on or after a login, to an ordinary

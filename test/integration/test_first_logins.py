@@ -14,6 +14,7 @@ from test_workers_limits import open_ports
 CLIENTS = 10
 STRANGERS_SECRET = "of all strangers 77a"
 SIZE = 2
+HELD = 8113  # An advisory lock that the lookups wait for.
 # Ordinary ones keep their server by an open transaction, replication clients keep theirs anyway.
 KINDS = {"ordinary": ({}, "begin"), "physical": ({"replication": "true"}, "IDENTIFY_SYSTEM"),
          "logical": ({"replication": "database"}, "IDENTIFY_SYSTEM")}
@@ -142,11 +143,13 @@ def test_pool_size_while_the_parameters_are_forgotten(make_pooler, source, worke
 
 @pytest.mark.parametrize("workers", [1, 4])
 def test_pool_size_for_auth_query(make_pooler, source, workers):
-    query = "select $1::text, '%s' from pg_sleep(0.2)" % STRANGERS_SECRET
+    query = "select $1::text, '%s' from pg_advisory_xact_lock_shared(%d)" % (STRANGERS_SECRET, HELD)
     pooler = make_pooler({"a": source.conn(pool_size=SIZE, user=ROLES[0], auth_user=ROLES[1], auth_query=query)},
                          settings={"pool_mode": "transaction", "workers": workers, "auth_type": "plain"},
                          userlist={ROLES[1]: "", "admin_user": "admin secret 91c"})
     with source.client() as watcher:
+        watcher.query("select pg_advisory_lock(%d)" % HELD)
+
         def counts():
             rows = watcher.query("select usename, client_port from pg_stat_activity"
                                  " where usename in ('%s', '%s')" % tuple(ROLES[:2])).rows
@@ -157,11 +160,13 @@ def test_pool_size_for_auth_query(make_pooler, source, workers):
         logins = [threading.Thread(target=client.login, daemon=True) for client in clients]
         for login in logins:
             login.start()
+        waiting.wait_for(lambda: counts() == [0, SIZE], "servers for auth_query")
+        waiting.holds_for(lambda: counts() == [0, SIZE], 0.3, "pool_size")
+        watcher.query("select pg_advisory_unlock(%d)" % HELD)
         most = [0, 0]
         while any(login.is_alive() for login in logins):
             most = [max(pair) for pair in zip(most, counts())]
-        assert most[1] == SIZE, "servers for auth_query"
-        assert most[0] <= SIZE
+        assert max(most) <= SIZE
         for client in clients:
             client.close()
 

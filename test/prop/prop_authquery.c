@@ -1,4 +1,4 @@
-/* links: login relay moving cancel broker session pool wire auth net conf base */
+/* links: login relay handoff cancel broker session pool wire auth net conf base */
 /*
  * Clients who are not in the user list connect, authenticate and disconnect in any
  * order, while the servers that run auth_query answer at any time, fail or die,

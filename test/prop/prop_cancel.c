@@ -1,4 +1,4 @@
-/* links: login relay moving cancel broker session pool wire auth net conf base */
+/* links: login relay handoff cancel broker session pool wire auth net conf base */
 /*
  * Storms of cancel requests against a whole site, without cancel_wait_timeout, so that
  * no timeout hides a request that was forgotten.  Clients run queries that end only

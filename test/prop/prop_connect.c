@@ -20,11 +20,11 @@
 #include "net/stream.h"
 #include "prop.h"
 
-enum { ERRANDS = 40, TIMES = 60, NOTE = 16, TICK_US = 300, BACKLOG = 64 };
+enum { ATTEMPTS = 40, TIMES = 60, NOTE = 16, TICK_US = 300, BACKLOG = 64 };
 
 struct world;
 
-struct errand {
+struct attempt {
 	struct stream stream;
 	struct later again;
 	struct world *world;
@@ -32,7 +32,7 @@ struct errand {
 	bool is_connected, has_ended;
 };
 
-/* The peer's end of an errand's connection. */
+/* The peer's end of an attempt's connection. */
 struct host {
 	struct stream stream;
 	struct node node;
@@ -53,7 +53,7 @@ struct world {
 	int running;
 	unsigned connected, ended, whole;
 	struct list hosts; /* struct host by .node */
-	struct errand errands[ERRANDS];
+	struct attempt attempts[ATTEMPTS];
 };
 
 static unsigned draw(struct world *w, unsigned below)
@@ -110,7 +110,7 @@ static void accept_some(struct world *w)
 {
 	struct sock_addr from;
 
-	for (unsigned n = 1 + draw(w, ERRANDS); n; n--) {
+	for (unsigned n = 1 + draw(w, ATTEMPTS); n; n--) {
 		int fd = sock_accept(w->listener, &from);
 		if (fd < 0)
 			return;
@@ -133,11 +133,11 @@ static void tick(struct deadline *d)
 	deadline_set(w->loop, d, loop_now(w->loop) + draw(w, TICK_US));
 }
 
-/* ---- the errand ---- */
+/* ---- the attempt ---- */
 
-static void errand_connected(struct stream *s)
+static void attempt_connected(struct stream *s)
 {
-	struct errand *e = container_of(s, struct errand, stream);
+	struct attempt *e = container_of(s, struct attempt, stream);
 	uint8_t note[NOTE];
 
 	CHECK(!e->is_connected && !e->has_ended);
@@ -154,13 +154,13 @@ static void errand_connected(struct stream *s)
 	}
 }
 
-static void errand_received(
+static void attempt_received(
     struct stream *s, struct block *block, const uint8_t *p, size_t len)
 {
 	(void)s, (void)block, (void)p, (void)len;
 }
 
-static void errand_over(struct errand *e)
+static void attempt_over(struct attempt *e)
 {
 	struct world *w = e->world;
 
@@ -171,37 +171,37 @@ static void errand_over(struct errand *e)
 		loop_stop(w->loop);
 }
 
-static void errand_ended(struct stream *s, const struct err *err)
+static void attempt_ended(struct stream *s, const struct err *err)
 {
-	struct errand *e = container_of(s, struct errand, stream);
+	struct attempt *e = container_of(s, struct attempt, stream);
 
 	(void)err;
 	CHECK(!e->has_ended);
 	e->has_ended = true;
 	e->world->ended++;
-	errand_over(e);
+	attempt_over(e);
 }
 
-static void errand_drained(struct stream *s)
+static void attempt_drained(struct stream *s)
 {
 	(void)s;
 }
 
-static const struct stream_ops errand_ops = {.connected = errand_connected,
-    .received = errand_received,
-    .ended = errand_ended,
-    .drained = errand_drained};
+static const struct stream_ops attempt_ops = {.connected = attempt_connected,
+    .received = attempt_received,
+    .ended = attempt_ended,
+    .drained = attempt_drained};
 
-static void errand_begin(struct later *l)
+static void attempt_begin(struct later *l)
 {
-	struct errand *e = container_of(l, struct errand, again);
+	struct attempt *e = container_of(l, struct attempt, again);
 	struct world *w = e->world;
 	struct sock_options options = {.unix_mode = -1};
 	struct err err;
 
 	e->is_connected = e->has_ended = false;
 	if (stream_connect(
-		&e->stream, &w->net, &w->target, &options, &errand_ops, &err) == 0)
+		&e->stream, &w->net, &w->target, &options, &attempt_ops, &err) == 0)
 		return;
 	/* the queue of the unix socket is full */
 	accept_some(w);
@@ -214,14 +214,14 @@ static void guard_expired(struct deadline *d)
 {
 	struct world *w = container_of(d, struct world, guard);
 
-	for (int i = 0; i < ERRANDS; i++) {
-		const struct errand *e = &w->errands[i];
+	for (int i = 0; i < ATTEMPTS; i++) {
+		const struct attempt *e = &w->attempts[i];
 		if (stream_is_open(&e->stream))
-			fprintf(stderr, "errand %d: fd %d connected %d pending %zu\n",
+			fprintf(stderr, "attempt %d: fd %d connected %d pending %zu\n",
 			    i, e->stream.fd, e->is_connected,
 			    stream_pending(&e->stream));
 	}
-	fprintf(stderr, "some errands never ended\n");
+	fprintf(stderr, "some attempts never ended\n");
 	exit(1);
 }
 
@@ -264,18 +264,18 @@ static void run(uint64_t seed, bool is_tcp)
 	deadline_init(&w->tick, tick);
 	deadline_set(w->loop, &w->guard, loop_now(w->loop) + 60000000);
 	deadline_set(w->loop, &w->tick, 0);
-	for (int i = 0; i < ERRANDS; i++) {
-		struct errand *e = &w->errands[i];
+	for (int i = 0; i < ATTEMPTS; i++) {
+		struct attempt *e = &w->attempts[i];
 		e->world = w;
 		e->times = TIMES;
-		e->again.run = errand_begin;
+		e->again.run = attempt_begin;
 		loop_later(w->loop, &e->again);
 		w->running++;
 	}
 	loop_run(w->loop);
 	printf("%s: %u connected, %u ended, %u read to the end\n",
 	    is_tcp ? "tcp" : "unix", w->connected, w->ended, w->whole);
-	CHECK(w->ended == ERRANDS * TIMES && w->whole > w->ended / 4);
+	CHECK(w->ended == ATTEMPTS * TIMES && w->whole > w->ended / 4);
 	deadline_clear(w->loop, &w->guard);
 	deadline_clear(w->loop, &w->tick);
 	while ((n = list_first(&w->hosts)))

@@ -20,8 +20,8 @@
 enum {
 	EVENTS = 1000,
 	RUNS = 150,
-	ASKS = 40,
-	SEATS = 200,
+	REQUESTS = 40,
+	SLOTS = 200,
 	KICKS = 256,
 	NAMES = 7,
 	USERS = 4,
@@ -82,13 +82,13 @@ static const char *const database_names[NAMES] = {
 static const char *const user_names[USERS] = {"u1", "u2", "u3", "f"};
 
 struct client {
-	struct ask ask;
+	struct pool_request request;
 	struct database *database;
 	uint64_t turn; /* number of the event at which it began to wait */
 };
 
 struct server {
-	struct seat seat;
+	struct slot slot;
 	uint64_t review_us;
 	bool is_lent, is_closing, is_used;
 };
@@ -104,8 +104,8 @@ struct world {
 	struct mem mem;
 	struct catalog *c;
 	struct config *configs[3]; /* the last one is for plain runs */
-	struct client clients[ASKS];
-	struct server servers[SEATS];
+	struct client clients[REQUESTS];
+	struct server servers[SLOTS];
 	struct pool *kicked[KICKS];
 	size_t kick_head, kick_count;
 	bool is_quiet; /* no pool should have a verdict to give */
@@ -131,14 +131,14 @@ static unsigned any(struct world *w, unsigned n)
 	return (unsigned)(random_next(&w->random) >> 16) % n;
 }
 
-static struct server *server_of(struct seat *seat)
+static struct server *server_of(struct slot *slot)
 {
-	return container_of(seat, struct server, seat);
+	return container_of(slot, struct server, slot);
 }
 
-static struct client *client_of(struct ask *ask)
+static struct client *client_of(struct pool_request *request)
 {
-	return container_of(ask, struct client, ask);
+	return container_of(request, struct client, request);
 }
 
 /* ---- the events of the catalog ---- */
@@ -197,37 +197,38 @@ static const struct catalog_events events = {
 
 static void close_server(struct world *w, struct server *server)
 {
-	struct pool *pool = server->seat.pool;
+	struct pool *pool = server->slot.pool;
 
-	pool_gone(&server->seat, w->now);
-	CHECK(!server->seat.pool && !server->seat.ask);
-	pool_gone(&server->seat, w->now);
+	pool_gone(&server->slot, w->now);
+	CHECK(!server->slot.pool && !server->slot.request);
+	pool_gone(&server->slot, w->now);
 	*server = (struct server){.review_us = UINT64_MAX};
 	pool_free_if_unused(pool);
 }
 
 static void check_grant(struct world *w, const struct verdict *v)
 {
-	struct server *server = server_of(v->seat);
-	struct client *client = client_of(v->ask);
-	struct pool *pool = v->seat->pool;
+	struct server *server = server_of(v->slot);
+	struct client *client = client_of(v->request);
+	struct pool *pool = v->slot->pool;
 
-	CHECK(v->seat->ask == v->ask && v->ask->seat == v->seat);
-	CHECK(v->seat->state == SEAT_ACTIVE && v->ask->state == ASK_LINKED);
-	CHECK(v->ask->pool == pool && !pool->is_killed);
-	CHECK(!v->seat->is_dirty);
-	if (v->seat->is_replication) {
-		CHECK(v->ask->kind == ASK_REPLICATION);
+	CHECK(v->slot->request == v->request && v->request->slot == v->slot);
+	CHECK(v->slot->state == SLOT_ACTIVE && v->request->state == REQUEST_LINKED);
+	CHECK(v->request->pool == pool && !pool->is_killed);
+	CHECK(!v->slot->is_dirty);
+	if (v->slot->is_replication) {
+		CHECK(v->request->kind == REQUEST_REPLICATION);
 	} else {
 		CHECK(!pool_is_paused(pool) && !server->is_lent);
-		CHECK(v->ask->kind == ASK_QUERY || v->ask->kind == ASK_AUTH);
+		CHECK(v->request->kind == REQUEST_QUERY ||
+		      v->request->kind == REQUEST_AUTH);
 		/* clients are served in order */
-		for (int i = 0; i < ASKS; i++) {
+		for (int i = 0; i < REQUESTS; i++) {
 			const struct client *other = &w->clients[i];
-			bool is_rival = other->ask.pool == pool &&
-					other->ask.state == ASK_WAITING &&
-					other->ask.kind != ASK_WELCOME &&
-					other->ask.kind != ASK_REPLICATION;
+			bool is_rival = other->request.pool == pool &&
+					other->request.state == REQUEST_WAITING &&
+					other->request.kind != REQUEST_PARAMS &&
+					other->request.kind != REQUEST_REPLICATION;
 			CHECK(!is_rival || other->turn > client->turn);
 		}
 	}
@@ -250,11 +251,11 @@ static size_t slow_beside(const struct world *w, const struct pool *pool)
 /* One login at each host at a time, and no more of them than clients wait. */
 static bool may_open_beside(const struct pool *pool)
 {
-	const struct list *logins = &pool->seats[SEAT_LOGIN];
-	const struct seat *seat;
+	const struct list *logins = &pool->slots[SLOT_LOGIN];
+	const struct slot *slot;
 
-	list_for (seat, logins, node)
-		if (seat->pool_host->host == pool->balance.claimed)
+	list_for (slot, logins, node)
+		if (slot->pool_host->host == pool->balance.claimed)
 			return false;
 	return logins->count < pool->waiting.count;
 }
@@ -273,7 +274,7 @@ static void check_dial(
 	if (hosts_are_watched(pool->database) && retry_us > SECOND)
 		retry_us = SECOND;
 	CHECK(!pool_is_paused(pool) && !pool->is_killed);
-	CHECK(pool->seats[SEAT_LOGIN].count == slow_beside(w, pool) ||
+	CHECK(pool->slots[SLOT_LOGIN].count == slow_beside(w, pool) ||
 	      may_open_beside(pool));
 	CHECK(!size || pool_server_count(pool) - slow_beside(w, pool) < room);
 	CHECK(db_limit <= 0 || pool->database->server_count < db_limit);
@@ -286,7 +287,7 @@ static void check_dial(
 
 static struct server *unused_server(struct world *w)
 {
-	for (int i = 0; i < SEATS; i++) {
+	for (int i = 0; i < SLOTS; i++) {
 		if (!w->servers[i].is_used) {
 			w->servers[i].is_used = true;
 			return &w->servers[i];
@@ -302,11 +303,12 @@ static void dial(struct world *w, struct pool *pool, const struct verdict *v)
 
 	check_dial(w, pool, v);
 	if (v->is_replication) {
-		CHECK(v->ask->kind == ASK_REPLICATION && v->ask->state == ASK_WAITING);
-		server->seat.is_replication = true;
-		server->seat.ask = v->ask;
+		CHECK(v->request->kind == REQUEST_REPLICATION &&
+		      v->request->state == REQUEST_WAITING);
+		server->slot.is_replication = true;
+		server->slot.request = v->request;
 	}
-	pool_dialing(pool, &server->seat, w->now);
+	pool_dialing(pool, &server->slot, w->now);
 	w->dials++;
 }
 
@@ -314,7 +316,8 @@ static uint64_t first_wait(const struct pool *pool)
 {
 	struct node *first = list_first(&pool->waiting);
 
-	return first ? container_of(first, struct ask, node)->queued_us : UINT64_MAX;
+	return first ? container_of(first, struct pool_request, node)->queued_us
+		     : UINT64_MAX;
 }
 
 /* Under max_server_connections, pools with a server wait this much longer. */
@@ -329,9 +332,11 @@ static uint64_t place_in_process(const struct pool *pool)
 
 	if (!first)
 		return UINT64_MAX;
-	const struct ask *ask = container_of(first, struct ask, node);
-	bool has_nothing = !pool_connected_count(pool) || ask->kind == ASK_REPLICATION;
-	return ask->queued_us + (has_nothing ? 0 : PATIENCE);
+	const struct pool_request *request =
+	    container_of(first, struct pool_request, node);
+	bool has_nothing =
+	    !pool_connected_count(pool) || request->kind == REQUEST_REPLICATION;
+	return request->queued_us + (has_nothing ? 0 : PATIENCE);
 }
 
 /* Another pool has a client that has waited longer than the first one here that could
@@ -339,7 +344,8 @@ static uint64_t place_in_process(const struct pool *pool)
 static bool is_others_turn(const struct world *w, const struct pool *pool)
 {
 	struct node *first = list_first(&pool->part.seekers);
-	uint64_t own_us = container_of(first, struct ask, kind_node)->queued_us;
+	uint64_t own_us =
+	    container_of(first, struct pool_request, kind_node)->queued_us;
 	uint64_t place_us = own_us + (pool_connected_count(pool) ? PATIENCE : 0);
 	const struct pool *other;
 
@@ -387,17 +393,17 @@ static void check_least_size(struct world *w, const struct pool *pool)
 
 static void retire(struct world *w, const struct verdict *v)
 {
-	struct server *server = server_of(v->seat);
+	struct server *server = server_of(v->slot);
 
-	CHECK(v->text && v->seat->state == SEAT_NONE && v->seat->pool);
-	CHECK(!server->is_lent || v->seat->is_replication || v->seat->ask == NULL);
+	CHECK(v->text && v->slot->state == SLOT_NONE && v->slot->pool);
+	CHECK(!server->is_lent || v->slot->is_replication || v->slot->request == NULL);
 	bool is_evicted = strcmp(v->text, "evicted") == 0;
-	CHECK(!is_evicted || list_is_empty(&v->seat->pool->part.seekers) ||
-	      !list_is_empty(&v->seat->pool->replicas) ||
-	      is_others_turn(w, v->seat->pool));
+	CHECK(!is_evicted || list_is_empty(&v->slot->pool->part.seekers) ||
+	      !list_is_empty(&v->slot->pool->replicas) ||
+	      is_others_turn(w, v->slot->pool));
 	w->evictions += is_evicted;
 	if (is_evicted)
-		check_least_size(w, v->seat->pool);
+		check_least_size(w, v->slot->pool);
 	server->is_closing = true;
 	server->review_us = UINT64_MAX;
 	if (any(w, 2))
@@ -418,24 +424,25 @@ static void carry(struct world *w, struct pool *pool, const struct verdict *v)
 		break;
 	case VERDICT_CHECK:
 	case VERDICT_RESET:
-		CHECK(v->seat->state == SEAT_TESTED && !v->seat->is_dirty);
+		CHECK(v->slot->state == SLOT_TESTED && !v->slot->is_dirty);
 		break;
 	case VERDICT_REST:
-		CHECK(v->seat->state == SEAT_IDLE || v->seat->state == SEAT_USED);
-		server_of(v->seat)->review_us = v->wake_us;
+		CHECK(v->slot->state == SLOT_IDLE || v->slot->state == SLOT_USED);
+		server_of(v->slot)->review_us = v->wake_us;
 		break;
 	case VERDICT_PARK:
-		CHECK(v->seat->state == SEAT_BEING_CANCELED);
+		CHECK(v->slot->state == SLOT_BEING_CANCELED);
 		break;
 	case VERDICT_REFUSE:
 		CHECK(v->text && *v->text && strlen(v->sqlstate) == 5);
-		CHECK(v->ask->state == ASK_RESTING);
+		CHECK(v->request->state == REQUEST_RESTING);
 		w->refusals++;
 		break;
 	case VERDICT_ADMIT:
-		CHECK(v->ask->kind == ASK_WELCOME && v->ask->state == ASK_RESTING);
-		CHECK(pool_has_welcome(v->ask->pool));
-		v->ask->is_logged_in = true;
+		CHECK(v->request->kind == REQUEST_PARAMS &&
+		      v->request->state == REQUEST_RESTING);
+		CHECK(pool_has_login_params(v->request->pool));
+		v->request->is_logged_in = true;
 		break;
 	case VERDICT_HAND:
 		CHECK(false); /* there is one site */
@@ -448,16 +455,17 @@ static void carry(struct world *w, struct pool *pool, const struct verdict *v)
 
 /* Whether another pool's client has waited longer for room under this limit. */
 static bool has_elder(
-    const struct world *w, const struct pool *pool, enum room_kind kind)
+    const struct world *w, const struct pool *pool, enum conn_limit kind)
 {
-	const struct heap *queue = kind == ROOM_USER ? &pool->user->limit->starving
-				   : kind == ROOM_DATABASE
-				       ? &pool->database->limit->starving
-				       : &w->c->limit->starving;
+	const struct heap *queue =
+	    kind == CONN_LIMIT_USER       ? &pool->user->limit->starving
+	    : kind == CONN_LIMIT_DATABASE ? &pool->database->limit->starving
+					  : &w->c->limit->starving;
 	const struct heap_node *first = heap_first(queue);
 
-	return first && first->key < (kind == ROOM_PROCESS ? place_in_process(pool)
-							   : first_wait(pool));
+	return first &&
+	       first->key < (kind == CONN_LIMIT_PROCESS ? place_in_process(pool)
+							: first_wait(pool));
 }
 
 /* Room is left for a moment to one who has waited longer, perhaps for room under other
@@ -466,7 +474,7 @@ static bool leaves_room(const struct world *w, const struct pool *pool)
 {
 	if (list_is_empty(&pool->waiting) || !pool->runner->looks_soon)
 		return false;
-	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++)
+	for (enum conn_limit kind = 0; kind < CONN_LIMIT_COUNT; kind++)
 		if (has_elder(w, pool, kind) &&
 		    (pool->turn.yielded_us || heap_has(&pool->part.rooms[kind])))
 			return true;
@@ -493,11 +501,11 @@ static bool is_refill(
 	/* whose turn it is changes with other pools, and the login under way wakes this
 	 * one */
 	if ((v->kind == VERDICT_DIAL || is_taking) &&
-	    pool->seats[SEAT_LOGIN].count > slow_beside(w, pool))
+	    pool->slots[SLOT_LOGIN].count > slow_beside(w, pool))
 		return true;
 	/* no client waits, or only for a server that is being tested */
 	return (v->kind == VERDICT_DIAL || is_taking) &&
-	       pool->waiting.count <= pool->seats[SEAT_TESTED].count &&
+	       pool->waiting.count <= pool->slots[SLOT_TESTED].count &&
 	       pool->runner->wake_us != UINT64_MAX;
 }
 
@@ -505,7 +513,7 @@ static void serve(struct world *w, struct pool *pool)
 {
 	pool->is_kicked = false;
 	for (unsigned steps = 0;; steps++) {
-		CHECK(steps < 2 * (ASKS + SEATS));
+		CHECK(steps < 2 * (REQUESTS + SLOTS));
 		bool is_behind = w->is_quiet && leaves_room(w, pool);
 		unsigned wanted = pool->part.wanted;
 		struct verdict v = pool_next(pool, w->now);
@@ -517,7 +525,7 @@ static void serve(struct world *w, struct pool *pool)
 			CHECK(v.wake_us > w->now);
 			/* Whether another login may begin beside one depends on whose
 			 * turn a host is, which changes with other pools. */
-			if (pool->seats[SEAT_LOGIN].count &&
+			if (pool->slots[SLOT_LOGIN].count &&
 			    pool->part.wanted != wanted)
 				w->is_quiet = false;
 			return;
@@ -546,34 +554,34 @@ static void serve_kicked(struct world *w)
 
 /* ---- checks ---- */
 
-static void check_seats(struct world *w)
+static void check_slots(struct world *w)
 {
 	struct pool *pool;
-	size_t listed[SEAT_STATE_COUNT] = {0}, seen[SEAT_STATE_COUNT] = {0};
+	size_t listed[SLOT_STATE_COUNT] = {0}, seen[SLOT_STATE_COUNT] = {0};
 
 	list_for (pool, &w->c->pool_list, node) {
-		for (int state = 0; state < SEAT_STATE_COUNT; state++) {
-			struct seat *seat;
-			listed[state] += pool->seats[state].count;
-			list_for (seat, &pool->seats[state], node) {
-				CHECK(seat->pool == pool && (int)seat->state == state);
+		for (int state = 0; state < SLOT_STATE_COUNT; state++) {
+			struct slot *slot;
+			listed[state] += pool->slots[state].count;
+			list_for (slot, &pool->slots[state], node) {
+				CHECK(slot->pool == pool && (int)slot->state == state);
 				seen[state]++;
 			}
 		}
 	}
 	size_t used = 0, total = 0;
-	for (int state = 0; state < SEAT_STATE_COUNT; state++) {
+	for (int state = 0; state < SLOT_STATE_COUNT; state++) {
 		CHECK(listed[state] == seen[state]);
 		total += seen[state];
 	}
-	for (int i = 0; i < SEATS; i++) {
+	for (int i = 0; i < SLOTS; i++) {
 		const struct server *server = &w->servers[i];
 		used += server->is_used;
-		if (server->seat.ask) {
-			CHECK(server->seat.ask->seat == &server->seat);
-			CHECK(server->seat.ask->state == ASK_LINKED);
+		if (server->slot.request) {
+			CHECK(server->slot.request->slot == &server->slot);
+			CHECK(server->slot.request->state == REQUEST_LINKED);
 		}
-		CHECK(!server->is_closing || server->seat.state == SEAT_NONE);
+		CHECK(!server->is_closing || server->slot.state == SLOT_NONE);
 	}
 	CHECK(used == total);
 }
@@ -583,11 +591,12 @@ static void check_asks(struct world *w)
 	size_t resting = 0, waiting = 0, listed_clients = 0, listed_waiting = 0;
 	struct pool *pool;
 
-	for (int i = 0; i < ASKS; i++) {
-		const struct ask *ask = &w->clients[i].ask;
-		resting += ask->state == ASK_RESTING || ask->state == ASK_LINKED;
-		waiting += ask->state == ASK_WAITING;
-		CHECK((ask->state == ASK_LINKED) == (ask->seat != NULL));
+	for (int i = 0; i < REQUESTS; i++) {
+		const struct pool_request *request = &w->clients[i].request;
+		resting += request->state == REQUEST_RESTING ||
+			   request->state == REQUEST_LINKED;
+		waiting += request->state == REQUEST_WAITING;
+		CHECK((request->state == REQUEST_LINKED) == (request->slot != NULL));
 	}
 	list_for (pool, &w->c->pool_list, node) {
 		listed_clients += pool->clients.count;
@@ -603,26 +612,26 @@ static void check_counts_of_database(struct world *w, const struct database *db)
 {
 	size_t servers = 0, resting = 0;
 	const struct pool *pool;
-	const struct seat *seat;
+	const struct slot *slot;
 	uint64_t last = 0;
 	int clients = 0;
 
 	list_for (pool, &db->pools, db_node) {
 		servers += pool_server_count(pool);
-		resting += pool->seats[SEAT_IDLE].count + pool->seats[SEAT_USED].count;
-		CHECK(
-		    !heap_has(&pool->part.rooms[ROOM_DATABASE]) || pool->waiting.count);
-		CHECK(!heap_has(&pool->part.rooms[ROOM_DATABASE]) ||
-		      pool->part.rooms[ROOM_DATABASE].key == first_wait(pool));
+		resting += pool->slots[SLOT_IDLE].count + pool->slots[SLOT_USED].count;
+		CHECK(!heap_has(&pool->part.rooms[CONN_LIMIT_DATABASE]) ||
+		      pool->waiting.count);
+		CHECK(!heap_has(&pool->part.rooms[CONN_LIMIT_DATABASE]) ||
+		      pool->part.rooms[CONN_LIMIT_DATABASE].key == first_wait(pool));
 	}
-	for (int i = 0; i < ASKS; i++)
+	for (int i = 0; i < REQUESTS; i++)
 		clients += w->clients[i].database == db;
 	CHECK(db->server_count == (int)servers && db->client_count == clients);
 	CHECK(db->resting.count == resting);
-	list_for (seat, &db->resting, db_node) {
-		CHECK(seat->state == SEAT_IDLE || seat->state == SEAT_USED);
-		CHECK(seat->rested_us >= last);
-		last = seat->rested_us;
+	list_for (slot, &db->resting, db_node) {
+		CHECK(slot->state == SLOT_IDLE || slot->state == SLOT_USED);
+		CHECK(slot->rested_us >= last);
+		last = slot->rested_us;
 	}
 	CHECK((db->idle_since_us != 0) == (db->is_auto && !clients && !servers));
 }
@@ -634,30 +643,30 @@ static void check_hosts_of_database(struct world *w, const struct database *db)
 
 	for (size_t i = 0; i < db->hosts.count; i++) {
 		const struct host *host = db->hosts.list[i];
-		size_t count[SEAT_STATE_COUNT] = {0}, slow = 0;
-		for (int n = 0; n < SEATS; n++) {
-			const struct seat *seat = &w->servers[n].seat;
-			if (!seat->pool_host || seat->pool_host->host != host)
+		size_t count[SLOT_STATE_COUNT] = {0}, slow = 0;
+		for (int n = 0; n < SLOTS; n++) {
+			const struct slot *slot = &w->servers[n].slot;
+			if (!slot->pool_host || slot->pool_host->host != host)
 				continue;
 			count[0]++;
-			count[seat->state]++;
-			slow += seat->is_slow;
-			CHECK(!seat->is_slow || seat->state == SEAT_LOGIN);
+			count[slot->state]++;
+			slow += slot->is_slow;
+			CHECK(!slot->is_slow || slot->state == SLOT_LOGIN);
 		}
 		CHECK(host->connections == count[0]);
-		CHECK(host->logins == count[SEAT_LOGIN]);
-		CHECK(host->resting == count[SEAT_IDLE] + count[SEAT_USED]);
+		CHECK(host->logins == count[SLOT_LOGIN]);
+		CHECK(host->resting == count[SLOT_IDLE] + count[SLOT_USED]);
 		CHECK(host->is_listed);
 		CHECK(host->slow_logins == slow);
 	}
 	list_for (pool, &db->pools, db_node) {
-		size_t idle = 0, seats = 0;
+		size_t idle = 0, slots = 0;
 		list_for (pool_host, &pool->balance.pool_hosts, node) {
 			idle += pool_host->idle.count;
-			seats += pool_host->seat_count;
+			slots += pool_host->slot_count;
 		}
-		CHECK(idle == pool->seats[SEAT_IDLE].count);
-		CHECK(seats <= pool_server_count(pool));
+		CHECK(idle == pool->slots[SLOT_IDLE].count);
+		CHECK(slots <= pool_server_count(pool));
 	}
 }
 
@@ -668,15 +677,15 @@ static void check_counts_of_user(struct world *w, const struct user *user)
 
 	list_for (pool, &user->pools, user_node) {
 		servers += pool_server_count(pool);
-		resting += pool->seats[SEAT_IDLE].count + pool->seats[SEAT_USED].count;
+		resting += pool->slots[SLOT_IDLE].count + pool->slots[SLOT_USED].count;
 	}
 	CHECK(user->server_count == (int)servers && user->resting.count == resting);
 }
 
-static bool has_seat_to_give(const struct pool *pool)
+static bool has_slot_to_give(const struct pool *pool)
 {
 	return list_is_empty(&pool->part.seekers) &&
-	       pool->seats[SEAT_IDLE].count + pool->seats[SEAT_USED].count > 0;
+	       pool->slots[SLOT_IDLE].count + pool->slots[SLOT_USED].count > 0;
 }
 
 static void check_counts_of_process(struct world *w)
@@ -686,10 +695,10 @@ static void check_counts_of_process(struct world *w)
 
 	list_for (pool, &w->c->pool_list, node) {
 		servers += (int)pool_server_count(pool) -
-			   (int)pool->seats[SEAT_ACTIVE_CANCEL].count;
+			   (int)pool->slots[SLOT_ACTIVE_CANCEL].count;
 		CHECK(heap_has(&pool->turn.spare_node) ==
-		      (limit > 0 && has_seat_to_give(pool)));
-		const struct heap_node *node = &pool->part.rooms[ROOM_PROCESS];
+		      (limit > 0 && has_slot_to_give(pool)));
+		const struct heap_node *node = &pool->part.rooms[CONN_LIMIT_PROCESS];
 		CHECK(!heap_has(node) || node->key == place_in_process(pool));
 	}
 	CHECK(central_read(&w->c->limit->servers) == servers);
@@ -704,10 +713,10 @@ static bool has_evictable(const struct list *resting, bool of_database)
 	const struct node *n;
 
 	for (n = list_first(resting); n; n = list_next(resting, n)) {
-		const struct seat *seat = of_database
-					      ? container_of(n, struct seat, db_node)
-					      : container_of(n, struct seat, user_node);
-		if (list_is_empty(&seat->pool->part.seekers))
+		const struct slot *slot = of_database
+					      ? container_of(n, struct slot, db_node)
+					      : container_of(n, struct slot, user_node);
+		if (list_is_empty(&slot->pool->part.seekers))
 			return true;
 	}
 	return false;
@@ -718,7 +727,7 @@ static bool is_behind_in_process(const struct world *w, const struct pool *pool)
 {
 	const struct heap_node *first = heap_first(&w->c->limit->starving);
 
-	return first && first != &pool->part.rooms[ROOM_PROCESS];
+	return first && first != &pool->part.rooms[CONN_LIMIT_PROCESS];
 }
 
 /* Is there a reason that no server is opened for the waiting clients? */
@@ -741,12 +750,12 @@ static bool has_reason_to_wait(struct world *w, const struct pool *pool)
 	    (heap_is_empty(&w->c->spare) ||
 		(place_in_process(pool) > w->now &&
 		    (wake_us != UINT64_MAX || is_behind_in_process(w, pool))));
-	if (is_process_full && heap_has(&pool->part.rooms[ROOM_PROCESS]))
+	if (is_process_full && heap_has(&pool->part.rooms[CONN_LIMIT_PROCESS]))
 		return true;
-	if ((is_db_full && heap_has(&pool->part.rooms[ROOM_DATABASE])) ||
-	    (is_user_full && heap_has(&pool->part.rooms[ROOM_USER])))
+	if ((is_db_full && heap_has(&pool->part.rooms[CONN_LIMIT_DATABASE])) ||
+	    (is_user_full && heap_has(&pool->part.rooms[CONN_LIMIT_USER])))
 		return true;
-	if (pool->seats[SEAT_LOGIN].count > slow_beside(w, pool) ||
+	if (pool->slots[SLOT_LOGIN].count > slow_beside(w, pool) ||
 	    leaves_room(w, pool))
 		return true;
 	/* the monitor's next word is waited for */
@@ -763,8 +772,8 @@ static bool has_reason_to_wait(struct world *w, const struct pool *pool)
 		return true;
 	size_t count = pool_server_count(pool) - slow_beside(w, pool);
 	if (size && count >= (size_t)size) {
-		struct ask *first =
-		    container_of(list_first(&pool->waiting), struct ask, node);
+		struct pool_request *first =
+		    container_of(list_first(&pool->waiting), struct pool_request, node);
 		uint64_t due =
 		    first->last_us + scope_reserve_pool_timeout(scope_of_pool(pool));
 		size_t most = (size_t)size + (size_t)pool_reserve_size(pool);
@@ -772,12 +781,12 @@ static bool has_reason_to_wait(struct world *w, const struct pool *pool)
 		    !scope_reserve_pool_timeout(scope_of_pool(pool)))
 			return true;
 		bool is_for_replica =
-		    first->kind == ASK_REPLICATION ||
-		    (pool->part.seekers.count <= pool->seats[SEAT_TESTED].count &&
+		    first->kind == REQUEST_REPLICATION ||
+		    (pool->part.seekers.count <= pool->slots[SLOT_TESTED].count &&
 			list_is_empty(&pool->newcomers));
 		if (is_for_replica)
-			return list_is_empty(&pool->seats[SEAT_IDLE]) &&
-			       list_is_empty(&pool->seats[SEAT_USED]);
+			return list_is_empty(&pool->slots[SLOT_IDLE]) &&
+			       list_is_empty(&pool->slots[SLOT_USED]);
 		if (w->now < due)
 			return wake_us <= due;
 	}
@@ -786,24 +795,24 @@ static bool has_reason_to_wait(struct world *w, const struct pool *pool)
 
 static void check_service(struct world *w, const struct pool *pool)
 {
-	const struct seat *seat;
+	const struct slot *slot;
 
 	if (pool->is_killed)
 		return;
-	list_for (seat, &pool->seats[SEAT_IDLE], node)
-		CHECK(!seat->is_dirty);
-	list_for (seat, &pool->seats[SEAT_USED], node)
-		CHECK(!seat->is_dirty);
-	CHECK(list_is_empty(&pool->newcomers) || !pool_has_welcome(pool));
+	list_for (slot, &pool->slots[SLOT_IDLE], node)
+		CHECK(!slot->is_dirty);
+	list_for (slot, &pool->slots[SLOT_USED], node)
+		CHECK(!slot->is_dirty);
+	CHECK(list_is_empty(&pool->newcomers) || !pool_has_login_params(pool));
 	CHECK(list_is_empty(&pool->waiting) || !w->c->refuse_waiting);
 	if (pool_is_paused(pool)) {
-		CHECK(w->c->suspended || list_is_empty(&pool->seats[SEAT_IDLE]));
+		CHECK(w->c->suspended || list_is_empty(&pool->slots[SLOT_IDLE]));
 		return;
 	}
-	size_t tested = pool->seats[SEAT_TESTED].count;
+	size_t tested = pool->slots[SLOT_TESTED].count;
 	if (!list_is_empty(&pool->part.seekers)) {
-		CHECK(list_is_empty(&pool->seats[SEAT_IDLE]));
-		CHECK(list_is_empty(&pool->seats[SEAT_USED]) ||
+		CHECK(list_is_empty(&pool->slots[SLOT_IDLE]));
+		CHECK(list_is_empty(&pool->slots[SLOT_USED]) ||
 		      tested >= pool->part.seekers.count);
 	}
 	if (pool->part.seekers.count > tested || !list_is_empty(&pool->newcomers) ||
@@ -818,7 +827,7 @@ static void check_all(struct world *w)
 	struct pool *pool;
 	size_t at = 0;
 
-	check_seats(w);
+	check_slots(w);
 	check_asks(w);
 	while ((db = map_next(w->c->databases, &at))) {
 		check_counts_of_database(w, db);
@@ -843,25 +852,25 @@ static void check_all(struct world *w)
 
 /* ---- events ---- */
 
-static struct client *any_client(struct world *w, enum ask_state state)
+static struct client *any_client(struct world *w, enum request_state state)
 {
-	unsigned start = any(w, ASKS);
+	unsigned start = any(w, REQUESTS);
 
-	for (unsigned i = 0; i < ASKS; i++) {
-		struct client *client = &w->clients[(start + i) % ASKS];
-		if (client->ask.state == state)
+	for (unsigned i = 0; i < REQUESTS; i++) {
+		struct client *client = &w->clients[(start + i) % REQUESTS];
+		if (client->request.state == state)
 			return client;
 	}
 	return NULL;
 }
 
-static struct server *any_server(struct world *w, enum seat_state state)
+static struct server *any_server(struct world *w, enum slot_state state)
 {
-	unsigned start = any(w, SEATS);
+	unsigned start = any(w, SLOTS);
 
-	for (unsigned i = 0; i < SEATS; i++) {
-		struct server *server = &w->servers[(start + i) % SEATS];
-		if (server->is_used && server->seat.state == state)
+	for (unsigned i = 0; i < SLOTS; i++) {
+		struct server *server = &w->servers[(start + i) % SLOTS];
+		if (server->is_used && server->slot.state == state)
 			return server;
 	}
 	return NULL;
@@ -881,7 +890,7 @@ static struct pool *any_pool(struct world *w)
 
 static void client_comes(struct world *w)
 {
-	struct client *client = any_client(w, ASK_OUTSIDE);
+	struct client *client = any_client(w, REQUEST_OUTSIDE);
 	bool is_new;
 
 	if (!client)
@@ -894,15 +903,15 @@ static void client_comes(struct world *w)
 	database_hold(db);
 	database_enter(db, false);
 	*client = (struct client){.database = db};
-	client->ask.is_logged_in = any(w, 4) != 0;
-	pool_join(catalog_pool(db, user), &client->ask);
+	client->request.is_logged_in = any(w, 4) != 0;
+	pool_join(catalog_pool(db, user), &client->request);
 }
 
 static void client_goes(struct client *client)
 {
-	struct pool *pool = client->ask.pool;
+	struct pool *pool = client->request.pool;
 
-	pool_part(&client->ask);
+	pool_part(&client->request);
 	pool_free_if_unused(pool);
 	database_leave(client->database);
 	database_release(client->database);
@@ -911,77 +920,78 @@ static void client_goes(struct client *client)
 
 static void client_asks(struct world *w)
 {
-	static const enum ask_kind kinds[] = {ASK_QUERY, ASK_QUERY, ASK_QUERY,
-	    ASK_QUERY, ASK_QUERY, ASK_QUERY, ASK_AUTH, ASK_WELCOME, ASK_REPLICATION};
-	struct client *client = any_client(w, ASK_RESTING);
+	static const enum request_kind kinds[] = {REQUEST_QUERY, REQUEST_QUERY,
+	    REQUEST_QUERY, REQUEST_QUERY, REQUEST_QUERY, REQUEST_QUERY, REQUEST_AUTH,
+	    REQUEST_PARAMS, REQUEST_REPLICATION};
+	struct client *client = any_client(w, REQUEST_RESTING);
 
 	if (!client)
 		return;
-	client->ask.last_us = client->ask.query_us = w->now;
+	client->request.last_us = client->request.query_us = w->now;
 	client->turn = ++w->event;
-	struct pool *pool = client->ask.pool;
+	struct pool *pool = client->request.pool;
 	size_t max = (size_t)scope_max_waiting_clients(scope_of_pool(pool));
 	struct verdict v = pool_ask(
-	    &client->ask, kinds[any(w, sizeof(kinds) / sizeof(*kinds))], w->now);
+	    &client->request, kinds[any(w, sizeof(kinds) / sizeof(*kinds))], w->now);
 	CHECK(v.kind == VERDICT_GRANT || v.kind == VERDICT_WAIT ||
 	      v.kind == VERDICT_REFUSE);
-	CHECK(v.kind != VERDICT_WAIT || client->ask.state == ASK_WAITING);
+	CHECK(v.kind != VERDICT_WAIT || client->request.state == REQUEST_WAITING);
 	CHECK(!v.is_full || (max > 0 && pool->waiting.count >= max));
 	/* those for whom a server rests wait for a moment only */
-	size_t resting = pool->seats[SEAT_IDLE].count + pool->seats[SEAT_USED].count;
+	size_t resting = pool->slots[SLOT_IDLE].count + pool->slots[SLOT_USED].count;
 	CHECK(v.kind != VERDICT_WAIT || !max || pool->waiting.count <= max + resting ||
-	      (client->ask.kind == ASK_WELCOME && pool_has_welcome(pool)));
+	      (client->request.kind == REQUEST_PARAMS && pool_has_login_params(pool)));
 	w->full += v.is_full;
 	carry(w, pool, &v);
 }
 
 static void server_is_given(struct world *w)
 {
-	struct server *server = any_server(w, SEAT_ACTIVE);
+	struct server *server = any_server(w, SLOT_ACTIVE);
 
-	if (!server || !server->seat.ask)
+	if (!server || !server->slot.request)
 		return;
-	struct client *client = client_of(server->seat.ask);
-	struct pool *pool = server->seat.pool;
+	struct client *client = client_of(server->slot.request);
+	struct pool *pool = server->slot.pool;
 	if (any(w, 20) == 0) {
-		pool_abandon(&server->seat, w->now);
-		CHECK(client->ask.state == ASK_RESTING);
+		pool_abandon(&server->slot, w->now);
+		CHECK(client->request.state == REQUEST_RESTING);
 		server->is_closing = true;
 		return;
 	}
 	if (any(w, 10) == 0)
-		server->seat.cancels_in_flight++;
+		server->slot.cancels_in_flight++;
 	server->is_lent = false;
-	struct verdict v = pool_give(&server->seat, w->now);
-	CHECK(client->ask.state == ASK_RESTING ||
-	      (v.kind == VERDICT_GRANT && v.ask == &client->ask));
+	struct verdict v = pool_give(&server->slot, w->now);
+	CHECK(client->request.state == REQUEST_RESTING ||
+	      (v.kind == VERDICT_GRANT && v.request == &client->request));
 	carry(w, pool, &v);
 }
 
 /* A client disconnects, and the broker cleans up before it gives the server back. */
 static void client_vanishes(struct world *w)
 {
-	struct server *server = any_server(w, SEAT_ACTIVE);
+	struct server *server = any_server(w, SLOT_ACTIVE);
 
-	if (!server || !server->seat.ask || server->seat.is_replication)
+	if (!server || !server->slot.request || server->slot.is_replication)
 		return;
-	struct client *client = client_of(server->seat.ask);
-	pool_orphan(&server->seat, w->now);
-	CHECK(client->ask.state == ASK_RESTING && !server->seat.ask);
+	struct client *client = client_of(server->slot.request);
+	pool_orphan(&server->slot, w->now);
+	CHECK(client->request.state == REQUEST_RESTING && !server->slot.request);
 	client_goes(client);
 }
 
 static void orphan_is_given(struct world *w)
 {
-	for (int i = 0; i < SEATS; i++) {
+	for (int i = 0; i < SLOTS; i++) {
 		struct server *server = &w->servers[i];
-		if (!server->is_used || server->seat.state != SEAT_ACTIVE ||
-		    server->seat.ask)
+		if (!server->is_used || server->slot.state != SLOT_ACTIVE ||
+		    server->slot.request)
 			continue;
-		struct pool *pool = server->seat.pool;
+		struct pool *pool = server->slot.pool;
 		server->is_lent = false;
-		server->seat.needs_reset = any(w, 2);
-		struct verdict v = pool_give(&server->seat, w->now);
+		server->slot.needs_reset = any(w, 2);
+		struct verdict v = pool_give(&server->slot, w->now);
 		carry(w, pool, &v);
 		return;
 	}
@@ -994,12 +1004,12 @@ static enum host_role any_role(struct world *w)
 
 static void role_changes(struct world *w)
 {
-	struct server *server = &w->servers[any(w, SEATS)];
+	struct server *server = &w->servers[any(w, SLOTS)];
 	struct host_report report = {
 	    .role = any_role(w), .is_read_only = !any(w, 8), .is_kept_posted = true};
 
-	if (server->seat.pool_host)
-		hosts_learn(&server->seat, &report, w->now);
+	if (server->slot.pool_host)
+		hosts_learn(&server->slot, &report, w->now);
 }
 
 /* The monitor of hosts has looked at the hosts of a database.  all_up: they are up and
@@ -1030,53 +1040,53 @@ static void monitor_tells(struct world *w, const char *database, bool all_up)
 static void server_logs_in(struct world *w)
 {
 	static const char *const states[] = {"28000", "57P03", "3D000"};
-	struct server *server = any_server(w, SEAT_LOGIN);
+	struct server *server = any_server(w, SLOT_LOGIN);
 
 	if (!server)
 		return;
-	struct pool *pool = server->seat.pool;
+	struct pool *pool = server->slot.pool;
 	if (any(w, 6) == 0) {
 		pool_dial_failed(
-		    &server->seat, any(w, 3), "no luck", states[any(w, 3)], w->now);
-		CHECK(server->seat.state == SEAT_NONE);
+		    &server->slot, any(w, 3), "no luck", states[any(w, 3)], w->now);
+		CHECK(server->slot.state == SLOT_NONE);
 		server->is_closing = true;
 		return;
 	}
-	hosts_learn(&server->seat,
+	hosts_learn(&server->slot,
 	    &(struct host_report){.role = any_role(w),
 		.is_read_only = !any(w, 8),
 		.is_kept_posted = any(w, 2)},
 	    w->now);
-	if (!hosts_is_fit(pool, server->seat.pool_host->host)) {
-		pool_dial_failed(&server->seat, DIAL_UNFIT, "unfit", "08P01", w->now);
+	if (!hosts_is_fit(pool, server->slot.pool_host->host)) {
+		pool_dial_failed(&server->slot, DIAL_UNFIT, "unfit", "08P01", w->now);
 		server->is_closing = true;
 		return;
 	}
-	if (!server->seat.is_dirty)
-		pool_welcomed(pool);
-	struct verdict v = pool_logged_in(&server->seat, w->now);
+	if (!server->slot.is_dirty)
+		pool_got_login_params(pool);
+	struct verdict v = pool_logged_in(&server->slot, w->now);
 	carry(w, pool, &v);
 }
 
 static void server_is_tested(struct world *w)
 {
-	struct server *server = any_server(w, SEAT_TESTED);
+	struct server *server = any_server(w, SLOT_TESTED);
 
 	if (!server)
 		return;
-	struct pool *pool = server->seat.pool;
-	struct verdict v = pool_tested(&server->seat, w->now);
+	struct pool *pool = server->slot.pool;
+	struct verdict v = pool_tested(&server->slot, w->now);
 	carry(w, pool, &v);
 }
 
 static void cancel_ends(struct world *w)
 {
-	struct server *server = any_server(w, SEAT_BEING_CANCELED);
+	struct server *server = any_server(w, SLOT_BEING_CANCELED);
 
 	if (!server)
 		return;
-	struct pool *pool = server->seat.pool;
-	struct verdict v = pool_cancel_done(&server->seat, w->now);
+	struct pool *pool = server->slot.pool;
+	struct verdict v = pool_cancel_done(&server->slot, w->now);
 	carry(w, pool, &v);
 }
 
@@ -1085,13 +1095,13 @@ static void cancel_begins(struct world *w)
 	struct pool *pool = any_pool(w);
 
 	if (pool && pool_may_dial_cancel(pool) && pool_server_count(pool) < 8)
-		pool_dialing_cancel(pool, &unused_server(w)->seat, w->now);
+		pool_dialing_cancel(pool, &unused_server(w)->slot, w->now);
 }
 
 static void server_is_lost(struct world *w)
 {
 	struct server *server =
-	    any_server(w, (enum seat_state)any(w, SEAT_STATE_COUNT));
+	    any_server(w, (enum slot_state)any(w, SLOT_STATE_COUNT));
 
 	if (server)
 		close_server(w, server);
@@ -1106,14 +1116,14 @@ static void time_goes_by(struct world *w)
 		if (runner_of(pool)->wake_us <= w->now)
 			serve(w, pool);
 	}
-	for (int i = 0; i < SEATS; i++) {
+	for (int i = 0; i < SLOTS; i++) {
 		struct server *server = &w->servers[i];
 		if (!server->is_used || server->review_us > w->now)
 			continue;
-		struct verdict v = pool_review(&server->seat, w->now);
+		struct verdict v = pool_review(&server->slot, w->now);
 		server->review_us = UINT64_MAX;
 		CHECK(v.kind != VERDICT_REST || v.wake_us > w->now);
-		carry(w, server->seat.pool, &v);
+		carry(w, server->slot.pool, &v);
 	}
 }
 
@@ -1168,7 +1178,7 @@ static void go_on(struct world *w)
 static void adopt(struct world *w, struct config *config)
 {
 	catalog_adopt(w->c, config, NULL, NULL, NULL);
-	for (int k = 0; k < SEATS; k++) {
+	for (int k = 0; k < SLOTS; k++) {
 		if (w->servers[k].is_used)
 			w->servers[k].review_us = w->now;
 	}
@@ -1228,17 +1238,17 @@ static void settings_change(struct world *w)
 /* Clients and servers of killed pools are closed, as the broker does it. */
 static bool bury_one(struct world *w)
 {
-	for (int i = 0; i < SEATS; i++) {
+	for (int i = 0; i < SLOTS; i++) {
 		struct server *server = &w->servers[i];
-		if (server->is_used && runner_of(server->seat.pool)->is_killed) {
+		if (server->is_used && runner_of(server->slot.pool)->is_killed) {
 			close_server(w, server);
 			return true;
 		}
 	}
-	for (int i = 0; i < ASKS; i++) {
+	for (int i = 0; i < REQUESTS; i++) {
 		struct client *client = &w->clients[i];
-		if (client->ask.pool && client->ask.state != ASK_LINKED &&
-		    runner_of(client->ask.pool)->is_killed) {
+		if (client->request.pool && client->request.state != REQUEST_LINKED &&
+		    runner_of(client->request.pool)->is_killed) {
 			client_goes(client);
 			return true;
 		}
@@ -1248,7 +1258,7 @@ static bool bury_one(struct world *w)
 
 static void closing_ends(struct world *w)
 {
-	for (int i = 0; i < SEATS; i++) {
+	for (int i = 0; i < SLOTS; i++) {
 		if (w->servers[i].is_used && w->servers[i].is_closing)
 			close_server(w, &w->servers[i]);
 	}
@@ -1279,10 +1289,10 @@ static void happen(struct world *w)
 		cancel_begins(w);
 	else if (what < 86)
 		server_is_lost(w);
-	else if (what < 88 && (client = any_client(w, ASK_WAITING)))
-		pool_withdraw(&client->ask);
-	else if (what < 92 &&
-		 (client = any_client(w, any(w, 2) ? ASK_RESTING : ASK_WAITING)))
+	else if (what < 88 && (client = any_client(w, REQUEST_WAITING)))
+		pool_withdraw(&client->request);
+	else if (what < 92 && (client = any_client(
+				   w, any(w, 2) ? REQUEST_RESTING : REQUEST_WAITING)))
 		client_goes(client);
 	else if (what < 96)
 		time_goes_by(w);
@@ -1312,25 +1322,25 @@ static bool is_anybody_waiting(const struct world *w)
 /* Every dial and test succeeds, and every client finishes at once. */
 static void all_goes_well(struct world *w, struct server *server)
 {
-	struct pool *pool = server->seat.pool;
+	struct pool *pool = server->slot.pool;
 	struct verdict v = {.kind = VERDICT_NONE};
 
 	if (server->is_closing) {
 		close_server(w, server);
 		return;
 	}
-	if (server->seat.state == SEAT_LOGIN) {
-		if (!server->seat.is_dirty)
-			pool_welcomed(pool);
-		v = pool_logged_in(&server->seat, w->now);
-	} else if (server->seat.state == SEAT_TESTED) {
-		v = pool_tested(&server->seat, w->now);
-	} else if (server->seat.state == SEAT_ACTIVE) {
+	if (server->slot.state == SLOT_LOGIN) {
+		if (!server->slot.is_dirty)
+			pool_got_login_params(pool);
+		v = pool_logged_in(&server->slot, w->now);
+	} else if (server->slot.state == SLOT_TESTED) {
+		v = pool_tested(&server->slot, w->now);
+	} else if (server->slot.state == SLOT_ACTIVE) {
 		server->is_lent = false;
-		v = pool_give(&server->seat, w->now);
-	} else if (server->seat.state == SEAT_BEING_CANCELED) {
-		v = pool_cancel_done(&server->seat, w->now);
-	} else if (server->seat.state == SEAT_ACTIVE_CANCEL) {
+		v = pool_give(&server->slot, w->now);
+	} else if (server->slot.state == SLOT_BEING_CANCELED) {
+		v = pool_cancel_done(&server->slot, w->now);
+	} else if (server->slot.state == SLOT_ACTIVE_CANCEL) {
 		close_server(w, server);
 	}
 	carry(w, pool, &v);
@@ -1350,7 +1360,7 @@ static void everybody_is_served(struct world *w)
 		serve_kicked(w);
 		while (bury_one(w))
 			;
-		for (int k = 0; k < SEATS; k++) {
+		for (int k = 0; k < SLOTS; k++) {
 			if (w->servers[k].is_used)
 				all_goes_well(w, &w->servers[k]);
 		}
@@ -1365,12 +1375,12 @@ static void everybody_is_served(struct world *w)
 
 static void end(struct world *w)
 {
-	for (int i = 0; i < SEATS; i++) {
+	for (int i = 0; i < SLOTS; i++) {
 		if (w->servers[i].is_used)
 			close_server(w, &w->servers[i]);
 	}
-	for (int i = 0; i < ASKS; i++) {
-		if (w->clients[i].ask.pool)
+	for (int i = 0; i < REQUESTS; i++) {
+		if (w->clients[i].request.pool)
 			client_goes(&w->clients[i]);
 	}
 	catalog_free(&w->c);
@@ -1386,7 +1396,7 @@ static void run(struct world *w, uint64_t seed)
 	    .now = 1000 * (uint64_t)SECOND,
 	    .is_plain = seed % 3 == 0,
 	    .configs = {configs[0], configs[1], configs[2]}};
-	for (int i = 0; i < SEATS; i++)
+	for (int i = 0; i < SLOTS; i++)
 		w->servers[i].review_us = UINT64_MAX;
 	mem_init(&w->mem);
 	w->c = catalog_new(&w->mem);

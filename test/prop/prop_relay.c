@@ -1,4 +1,4 @@
-/* links: login relay moving cancel broker session pool wire auth net conf base */
+/* links: login relay handoff cancel broker session pool wire auth net conf base */
 /*
  * Clients and correct servers at both ends of a whole site, every message cut at random
  * bytes: simple and extended queries, known statements of which the pooler answers
@@ -598,15 +598,15 @@ static void pause_step(struct world *w)
 static void check_pool(struct world *w)
 {
 	struct pool *pool;
-	struct seat *seat;
+	struct slot *slot;
 	list_for (pool, &w->stage->site.catalog->pool_list, node) {
-		list_for (seat, &pool->seats[SEAT_ACTIVE], node)
-			CHECK(seat->ask && seat->ask->seat == seat);
-		list_for (seat, &pool->seats[SEAT_IDLE], node) {
-			CHECK(!seat->ask);
-			CHECK(pipeline_is_settled(&seat_server(seat)->pipeline));
-			CHECK(seat_server(seat)->is_ready);
-			CHECK(!seat_server(seat)->conn.is_doomed);
+		list_for (slot, &pool->slots[SLOT_ACTIVE], node)
+			CHECK(slot->request && slot->request->slot == slot);
+		list_for (slot, &pool->slots[SLOT_IDLE], node) {
+			CHECK(!slot->request);
+			CHECK(pipeline_is_settled(&slot_server(slot)->pipeline));
+			CHECK(slot_server(slot)->is_ready);
+			CHECK(!slot_server(slot)->conn.is_doomed);
 		}
 	}
 }
@@ -655,7 +655,7 @@ static void world_finish(struct world *w)
 static bool has_forgotten(const struct pool *pool)
 {
 	return list_is_empty(&pool->clients) && list_is_empty(&pool->waiting) &&
-	       list_is_empty(&pool->seats[SEAT_ACTIVE]);
+	       list_is_empty(&pool->slots[SLOT_ACTIVE]);
 }
 
 static void world_end(struct world *w)

@@ -100,26 +100,26 @@ static const char entry_format[] = "%s = dbname=%s%d pool_size=%d reserve_pool_s
 				   "min_pool_size=%d max_db_connections=%d\n";
 
 struct client {
-	struct ask ask;
+	struct pool_request request;
 	unsigned part;
 };
 
 struct server {
-	struct seat seat;
+	struct slot slot;
 	unsigned part, pool; /* where it is or goes to; and the number of its pool */
 	bool is_used;        /* it exists, perhaps on its way */
 	bool is_handed;      /* it has left its pool but is not on its way yet */
 	bool is_closing;     /* it is about to be closed and no longer counts */
 	unsigned to;         /* when handed: where it goes */
 	struct central_pool *whole; /* when sent: one reference */
-	struct seat was;            /* its state when it was sent */
+	struct slot was;            /* its state when it was sent */
 	/* Number of orders that its worker had carried out when the server was opened,
 	 * or handed over. */
 	unsigned born_round, handed_round;
 };
 
-/* LETTER_ORDER is a command of an administrator. */
-enum mail_kind { LETTER_NOTE, LETTER_SERVER, LETTER_ORDER };
+/* MAIL_ORDER is a command of an administrator. */
+enum mail_kind { MAIL_NOTE, MAIL_SERVER, MAIL_ORDER };
 
 enum order_kind {
 	ORDER_PAUSE,
@@ -247,9 +247,9 @@ static struct runner *runner_of(struct pool *pool)
 	return pool->runner;
 }
 
-static struct server *server_of(struct seat *seat)
+static struct server *server_of(struct slot *slot)
 {
-	return container_of(seat, struct server, seat);
+	return container_of(slot, struct server, slot);
 }
 
 /* ---- threads ---- */
@@ -359,7 +359,7 @@ static void on_kill(void *ctx, struct pool *pool, const char *reason)
 
 static void on_note(void *ctx, struct central_note *note)
 {
-	post(number_of_part(ctx), note->worker, LETTER_NOTE)->note = note;
+	post(number_of_part(ctx), note->worker, MAIL_NOTE)->note = note;
 }
 
 static void on_freed(void *ctx, struct pool *pool)
@@ -402,7 +402,7 @@ static struct sums count_servers(void)
 		sums.dbs[s->pool / USERS]++;
 		sums.users[s->pool % USERS]++;
 		/* cancel requests need no room under this limit */
-		sums.process += s->seat.state != SEAT_ACTIVE_CANCEL;
+		sums.process += s->slot.state != SLOT_ACTIVE_CANCEL;
 	}
 	return sums;
 }
@@ -427,9 +427,9 @@ static void check_whole(const struct pool *pool, const struct sums *sums)
 	struct central_limit *const *limits = whole->limits;
 
 	check_sum(whole->servers, sums->pools[number], l->sizes[db]);
-	check_sum(limits[ROOM_DATABASE]->servers, sums->dbs[db], l->dbs[db]);
-	check_sum(limits[ROOM_USER]->servers, sums->users[user], l->users[user]);
-	check_sum(limits[ROOM_PROCESS]->servers, sums->process, l->process);
+	check_sum(limits[CONN_LIMIT_DATABASE]->servers, sums->dbs[db], l->dbs[db]);
+	check_sum(limits[CONN_LIMIT_USER]->servers, sums->users[user], l->users[user]);
+	check_sum(limits[CONN_LIMIT_PROCESS]->servers, sums->process, l->process);
 }
 
 /* Within an event, when a server is just being opened or closed. */
@@ -445,11 +445,11 @@ static void check_exceeded(void)
 		if (!pool->part.whole) /* it is just being made */
 			continue;
 		struct central_limit *const *limits = pool->part.whole->limits;
-		CHECK(is_within(limits[ROOM_PROCESS]->servers, l->process));
-		CHECK(w.cancels || is_within(limits[ROOM_DATABASE]->servers,
+		CHECK(is_within(limits[CONN_LIMIT_PROCESS]->servers, l->process));
+		CHECK(w.cancels || is_within(limits[CONN_LIMIT_DATABASE]->servers,
 				       l->dbs[number / USERS]));
-		CHECK(w.cancels ||
-		      is_within(limits[ROOM_USER]->servers, l->users[number % USERS]));
+		CHECK(w.cancels || is_within(limits[CONN_LIMIT_USER]->servers,
+				       l->users[number % USERS]));
 	}
 }
 
@@ -462,12 +462,12 @@ static void check_part(const struct part *part, const struct pool *pool)
 	CHECK(pool->is_killed ? listed != p : listed == p);
 	CHECK(p->connected == (int)pool_connected_count(pool));
 	CHECK(p->resting ==
-	      (int)(pool->seats[SEAT_IDLE].count + pool->seats[SEAT_USED].count));
+	      (int)(pool->slots[SLOT_IDLE].count + pool->slots[SLOT_USED].count));
 	CHECK(p->clients == (int)(pool->clients.count + pool->waiting.count));
-	CHECK(p->wants_welcome == !list_is_empty(&pool->newcomers));
+	CHECK(p->wants_params == !list_is_empty(&pool->newcomers));
 	CHECK(pool->is_killed || pool->is_kicked || list_is_empty(&pool->waiting) ||
 	      p->is_closed == pool_is_paused(pool));
-	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++)
+	for (enum conn_limit kind = 0; kind < CONN_LIMIT_COUNT; kind++)
 		CHECK(heap_has(&p->rooms[kind]) == (p->wanted >> kind & 1));
 }
 
@@ -523,14 +523,15 @@ static void check_links(void)
 {
 	for (int i = 0; i < CLIENTS; i++) {
 		const struct client *c = &w.clients[i];
-		CHECK((c->ask.state == ASK_LINKED) == (c->ask.seat != NULL));
-		CHECK(!c->ask.seat || c->ask.seat->ask == &c->ask);
+		CHECK(
+		    (c->request.state == REQUEST_LINKED) == (c->request.slot != NULL));
+		CHECK(!c->request.slot || c->request.slot->request == &c->request);
 	}
 	for (int i = 0; i < SERVERS; i++) {
 		const struct server *s = &w.servers[i];
-		CHECK(!s->seat.ask || s->seat.ask->seat == &s->seat);
-		CHECK(!s->seat.ask || s->seat.state == SEAT_ACTIVE ||
-		      s->seat.is_replication);
+		CHECK(!s->slot.request || s->slot.request->slot == &s->slot);
+		CHECK(!s->slot.request || s->slot.state == SLOT_ACTIVE ||
+		      s->slot.is_replication);
 	}
 }
 
@@ -581,25 +582,25 @@ static void dial(struct part *part, struct pool *pool, const struct verdict *v)
 {
 	struct server *s = unused_server();
 
-	CHECK(v->is_replication == (v->ask != NULL));
-	s->seat.is_replication = v->is_replication;
-	s->seat.ask = v->ask;
+	CHECK(v->is_replication == (v->request != NULL));
+	s->slot.is_replication = v->is_replication;
+	s->slot.request = v->request;
 	w.counts.replicas += v->is_replication;
 	s->part = number_of_part(part);
 	s->pool = number_of(pool);
 	s->born_round = part->round;
 	check_dial(pool, v);
-	pool_dialing(pool, &s->seat, w.now);
+	pool_dialing(pool, &s->slot, w.now);
 	w.counts.dials++;
 }
 
 static void close_server(struct server *s)
 {
-	struct pool *pool = s->seat.pool;
+	struct pool *pool = s->slot.pool;
 
-	bool is_cancel = s->seat.state == SEAT_ACTIVE_CANCEL;
+	bool is_cancel = s->slot.state == SLOT_ACTIVE_CANCEL;
 	s->is_closing = true;
-	pool_gone(&s->seat, w.now);
+	pool_gone(&s->slot, w.now);
 	w.cancels -= is_cancel;
 	s->is_used = s->is_handed = false;
 	pool_free_if_unused(pool);
@@ -609,42 +610,43 @@ static void close_server(struct server *s)
  * as its worker knows? */
 static bool comes_before(const struct client *c, uint64_t since_us)
 {
-	const struct ask *ask = &c->ask;
-	unsigned kinds = 1u << ASK_QUERY | 1u << ASK_AUTH;
+	const struct pool_request *request = &c->request;
+	unsigned kinds = 1u << REQUEST_QUERY | 1u << REQUEST_AUTH;
 
-	return ask->state == ASK_WAITING && kinds >> ask->kind & 1 &&
-	       ask->queued_us + PREFERENCE_US < since_us && !ask->pool->is_killed &&
-	       !ask->pool->part.is_closed && !is_unresponsive(NULL, c->part) &&
-	       !ask->pool->part.whole->places[c->part].arriving;
+	return request->state == REQUEST_WAITING && kinds >> request->kind & 1 &&
+	       request->queued_us + PREFERENCE_US < since_us &&
+	       !request->pool->is_killed && !request->pool->part.is_closed &&
+	       !is_unresponsive(NULL, c->part) &&
+	       !request->pool->part.whole->places[c->part].arriving;
 }
 
 /* Before the lock of this event others may have begun to wait, or ceased to. */
-static void check_order(const struct ask *served, unsigned pool)
+static void check_order(const struct pool_request *served, unsigned pool)
 {
 	uint64_t since_us = served->queued_us ? served->queued_us : w.now;
 
 	for (int i = 0; i < CLIENTS; i++) {
 		const struct client *c = &w.clients[i];
-		if (c->ask.pool && number_of(c->ask.pool) == pool)
+		if (c->request.pool && number_of(c->request.pool) == pool)
 			CHECK(!comes_before(c, since_us));
 	}
 }
 
 static void check_grant(const struct verdict *v)
 {
-	const struct server *s = server_of(v->seat);
+	const struct server *s = server_of(v->slot);
 
 	CHECK(s->is_used && !s->is_handed && !s->is_closing);
-	CHECK(v->seat->state == SEAT_ACTIVE && v->seat->ask == v->ask);
-	CHECK(v->ask->state == ASK_LINKED && v->ask->seat == v->seat);
-	CHECK(container_of(v->ask, struct client, ask)->part == s->part);
-	CHECK(!v->seat->is_dirty && !v->seat->cancels_in_flight);
-	CHECK(!v->seat->pool->is_killed);
-	CHECK(v->seat->is_replication || !pool_is_paused(v->seat->pool));
+	CHECK(v->slot->state == SLOT_ACTIVE && v->slot->request == v->request);
+	CHECK(v->request->state == REQUEST_LINKED && v->request->slot == v->slot);
+	CHECK(container_of(v->request, struct client, request)->part == s->part);
+	CHECK(!v->slot->is_dirty && !v->slot->cancels_in_flight);
+	CHECK(!v->slot->pool->is_killed);
+	CHECK(v->slot->is_replication || !pool_is_paused(v->slot->pool));
 	CHECK(s->born_round >= w.part[s->part].renewed[s->pool / USERS]);
-	if (!w.is_interrupted && !v->seat->is_replication &&
+	if (!w.is_interrupted && !v->slot->is_replication &&
 	    !central_is_frozen(w.central))
-		check_order(v->ask, s->pool);
+		check_order(v->request, s->pool);
 	w.counts.grants++;
 }
 
@@ -658,35 +660,35 @@ static void carry(struct part *part, struct pool *pool, const struct verdict *v)
 		dial(part, pool, v);
 		break;
 	case VERDICT_RETIRE:
-		server_of(v->seat)->is_closing = true;
+		server_of(v->slot)->is_closing = true;
 		w.counts.closed_for_others += strcmp(v->text, "evicted") == 0;
 		w.counts.surplus += strncmp(v->text, "too many servers", 16) == 0;
 		break;
 	case VERDICT_HAND:
 		CHECK(v->site < w.parts && v->site != number_of_part(part));
-		CHECK(!v->seat->ask && v->seat->state == SEAT_NONE);
-		CHECK(!v->seat->is_dirty && !v->seat->cancels_in_flight);
-		server_of(v->seat)->is_handed = true;
-		server_of(v->seat)->handed_round = part->round;
-		server_of(v->seat)->to = v->site;
+		CHECK(!v->slot->request && v->slot->state == SLOT_NONE);
+		CHECK(!v->slot->is_dirty && !v->slot->cancels_in_flight);
+		server_of(v->slot)->is_handed = true;
+		server_of(v->slot)->handed_round = part->round;
+		server_of(v->slot)->to = v->site;
 		break;
 	case VERDICT_ADMIT:
-		CHECK(w.is_interrupted || pool_has_welcome(pool));
-		v->ask->is_logged_in = true;
+		CHECK(w.is_interrupted || pool_has_login_params(pool));
+		v->request->is_logged_in = true;
 		break;
 	case VERDICT_CHECK:
-		CHECK(w.has_check && v->seat->state == SEAT_TESTED);
+		CHECK(w.has_check && v->slot->state == SLOT_TESTED);
 		w.counts.checks++;
 		break;
 	case VERDICT_RESET:
-		CHECK(v->seat->state == SEAT_TESTED);
+		CHECK(v->slot->state == SLOT_TESTED);
 		break;
 	case VERDICT_PARK:
-		CHECK(v->seat->state == SEAT_BEING_CANCELED);
+		CHECK(v->slot->state == SLOT_BEING_CANCELED);
 		w.counts.parks++;
 		break;
 	case VERDICT_REFUSE: /* the last connection has failed, or the pool is killed */
-		CHECK(v->ask->state == ASK_RESTING);
+		CHECK(v->request->state == REQUEST_RESTING);
 		break;
 	case VERDICT_REST:
 	case VERDICT_WAIT:
@@ -744,7 +746,7 @@ static void hear(struct part *part, struct central_note *note)
 {
 	struct verdict v = notes_hear(part->c, note, w.now);
 
-	carry(part, v.seat ? v.seat->pool : NULL, &v);
+	carry(part, v.slot ? v.slot->pool : NULL, &v);
 	central_note_free(note);
 }
 
@@ -767,11 +769,11 @@ static void take_server(struct part *part, struct server *s)
 	s->was.is_dirty |= is_outdated;
 	w.counts.outdated += is_outdated;
 	s->part = number_of_part(part);
-	s->seat = (struct seat){.state = SEAT_NONE};
-	pool_move_in(pool, &s->seat, NULL, &s->was, NULL, 5432, w.now);
+	s->slot = (struct slot){.state = SLOT_NONE};
+	pool_move_in(pool, &s->slot, NULL, &s->was, NULL, 5432, w.now);
 	s->whole = NULL;
 	central_pool_unref(&part->c->view, &whole);
-	v = pool_review(&s->seat, w.now);
+	v = pool_review(&s->slot, w.now);
 	carry(part, pool, &v);
 }
 
@@ -789,10 +791,10 @@ static void adopt(struct part *part, unsigned snapshot, unsigned round)
 		part->renewed[2] = round;
 	for (int i = 0; i < SERVERS; i++) {
 		struct server *s = &w.servers[i];
-		if (!s->is_used || !s->seat.pool || s->part != number_of_part(part))
+		if (!s->is_used || !s->slot.pool || s->part != number_of_part(part))
 			continue;
-		struct verdict v = pool_review(&s->seat, w.now);
-		carry(part, s->seat.pool, &v);
+		struct verdict v = pool_review(&s->slot, w.now);
+		carry(part, s->slot.pool, &v);
 	}
 }
 
@@ -843,7 +845,7 @@ static void carry_out(struct part *part, const struct mail *mail)
 			       : NULL;
 
 	CHECK(part->round + 1 == mail->round);
-	part->round = part->c->view.order = mail->round;
+	part->round = part->c->view.broadcast = mail->round;
 	if (db || number == DATABASES)
 		order_at(part, db, mail);
 }
@@ -861,7 +863,7 @@ static void command(enum order_kind kind, unsigned database, unsigned snapshot)
 		database = DATABASES;
 	w.orders++;
 	for (unsigned i = 0; i < w.parts; i++)
-		post(PARTS, i, LETTER_ORDER)->order =
+		post(PARTS, i, MAIL_ORDER)->order =
 		    (struct order){kind, database, snapshot};
 }
 
@@ -884,13 +886,13 @@ static void administrator_leaves(void)
 static void open_mail(struct part *part, const struct mail *mail)
 {
 	switch (mail->kind) {
-	case LETTER_NOTE:
+	case MAIL_NOTE:
 		hear(part, mail->note);
 		break;
-	case LETTER_SERVER:
+	case MAIL_SERVER:
 		take_server(part, mail->server);
 		break;
-	case LETTER_ORDER:
+	case MAIL_ORDER:
 		carry_out(part, mail);
 		break;
 	}
@@ -911,7 +913,7 @@ static void deliver(unsigned from, unsigned to)
 
 static void send_off(struct server *s)
 {
-	struct pool *pool = s->seat.pool;
+	struct pool *pool = s->slot.pool;
 
 	CHECK(s->is_handed);
 	if (any(20) == 0) {
@@ -922,13 +924,13 @@ static void send_off(struct server *s)
 	}
 	s->whole = central_pool_ref(&part_of(pool)->c->view, pool->part.whole);
 	s->is_handed = false;
-	s->was = s->seat;
-	s->was.state = s->seat.carried_as;
+	s->was = s->slot;
+	s->was.state = s->slot.carried_as;
 	s->was.is_carried = true;
-	pool_carried(&s->seat);
-	pool_gone(&s->seat, w.now);
+	pool_carried(&s->slot);
+	pool_gone(&s->slot, w.now);
 	pool_free_if_unused(pool);
-	post(s->part, s->to, LETTER_SERVER)->server = s;
+	post(s->part, s->to, MAIL_SERVER)->server = s;
 	w.counts.hands++;
 }
 
@@ -936,27 +938,28 @@ static void send_off(struct server *s)
 
 static void client_comes(struct client *c, struct part *part)
 {
-	static const enum ask_kind kinds[] = {ASK_QUERY, ASK_QUERY, ASK_QUERY,
-	    ASK_QUERY, ASK_QUERY, ASK_QUERY, ASK_WELCOME, ASK_WELCOME, ASK_REPLICATION};
+	static const enum request_kind kinds[] = {REQUEST_QUERY, REQUEST_QUERY,
+	    REQUEST_QUERY, REQUEST_QUERY, REQUEST_QUERY, REQUEST_QUERY, REQUEST_PARAMS,
+	    REQUEST_PARAMS, REQUEST_REPLICATION};
 	struct pool *pool = pool_of(part, any(POOLS));
 	struct verdict v;
 
 	/* meanwhile it may have come to another worker */
-	if (c->ask.state != ASK_OUTSIDE || !pool || pool->database->disabled)
+	if (c->request.state != REQUEST_OUTSIDE || !pool || pool->database->disabled)
 		return;
 	c->part = number_of_part(part);
-	c->ask = (struct ask){.is_logged_in = true};
-	pool_join(pool, &c->ask);
-	c->ask.last_us = c->ask.query_us = w.now;
-	v = pool_ask(&c->ask, kinds[any(sizeof(kinds) / sizeof(kinds[0]))], w.now);
-	carry(part, c->ask.pool, &v);
+	c->request = (struct pool_request){.is_logged_in = true};
+	pool_join(pool, &c->request);
+	c->request.last_us = c->request.query_us = w.now;
+	v = pool_ask(&c->request, kinds[any(sizeof(kinds) / sizeof(kinds[0]))], w.now);
+	carry(part, c->request.pool, &v);
 }
 
 static void client_goes(struct client *c)
 {
-	struct pool *pool = c->ask.pool;
+	struct pool *pool = c->request.pool;
 
-	pool_part(&c->ask);
+	pool_part(&c->request);
 	if (pool)
 		pool_free_if_unused(pool);
 }
@@ -964,50 +967,51 @@ static void client_goes(struct client *c)
 static void give_back(struct server *s)
 {
 	struct part *part = &w.part[s->part];
-	struct pool *pool = s->seat.pool;
+	struct pool *pool = s->slot.pool;
 
-	s->seat.needs_reset = any(10) == 0;
-	struct verdict v = pool_give(&s->seat, w.now);
+	s->slot.needs_reset = any(10) == 0;
+	struct verdict v = pool_give(&s->slot, w.now);
 
 	carry(part, pool, &v);
 }
 
 static void client_asks(struct client *c)
 {
-	c->ask.last_us = c->ask.query_us = w.now;
-	struct verdict v = pool_ask(&c->ask, ASK_QUERY, w.now);
-	carry(&w.part[c->part], c->ask.pool, &v);
+	c->request.last_us = c->request.query_us = w.now;
+	struct verdict v = pool_ask(&c->request, REQUEST_QUERY, w.now);
+	carry(&w.part[c->part], c->request.pool, &v);
 }
 
 static void client_acts(struct client *c, bool is_patient)
 {
-	bool is_outside = c->ask.state == ASK_OUTSIDE;
+	bool is_outside = c->request.state == REQUEST_OUTSIDE;
 	struct part *part = &w.part[is_outside ? any(w.parts) : c->part];
 
 	if (!may_enter(part))
 		return;
 	if (is_outside)
 		client_comes(c, part);
-	else if (c->ask.state == ASK_RESTING && any(2))
+	else if (c->request.state == REQUEST_RESTING && any(2))
 		client_goes(c);
-	else if (c->ask.state == ASK_RESTING)
+	else if (c->request.state == REQUEST_RESTING)
 		client_asks(c);
-	else if (c->ask.state == ASK_WAITING && !is_patient)
+	else if (c->request.state == REQUEST_WAITING && !is_patient)
 		client_goes(c);
 	/* that of a replication client may still be connecting */
-	else if (c->ask.state == ASK_LINKED && c->ask.seat->state == SEAT_ACTIVE)
-		give_back(server_of(c->ask.seat));
+	else if (c->request.state == REQUEST_LINKED &&
+		 c->request.slot->state == SLOT_ACTIVE)
+		give_back(server_of(c->request.slot));
 	leave(part);
 }
 
 static void logs_in(struct server *s)
 {
-	struct pool *pool = s->seat.pool;
+	struct pool *pool = s->slot.pool;
 
 	/* what the server of a replication client reports is its client's */
-	if (!pool_has_welcome(pool) && !s->seat.is_replication)
-		pool_welcomed(pool);
-	struct verdict v = pool_logged_in(&s->seat, w.now);
+	if (!pool_has_login_params(pool) && !s->slot.is_replication)
+		pool_got_login_params(pool);
+	struct verdict v = pool_logged_in(&s->slot, w.now);
 	carry(&w.part[s->part], pool, &v);
 }
 
@@ -1015,48 +1019,48 @@ static void logs_in(struct server *s)
  * opened. */
 static void cancel_begins(struct server *target)
 {
-	struct pool *pool = target->seat.pool;
+	struct pool *pool = target->slot.pool;
 	struct part *part = &w.part[target->part];
 
 	if (!target->is_used || !pool || target->is_closing || target->is_handed ||
 	    !may_enter(part))
 		return;
-	if (pool_may_dial_cancel(pool) && target->seat.state == SEAT_LOGIN &&
-	    !target->seat.ask) {
+	if (pool_may_dial_cancel(pool) && target->slot.state == SLOT_LOGIN &&
+	    !target->slot.request) {
 		w.cancels++;
 		w.counts.cancels++;
-		pool_dialing_cancel(pool, &target->seat, w.now);
-	} else if (pool_may_dial_cancel(pool) && target->seat.state == SEAT_ACTIVE) {
+		pool_dialing_cancel(pool, &target->slot, w.now);
+	} else if (pool_may_dial_cancel(pool) && target->slot.state == SLOT_ACTIVE) {
 		struct server *s = unused_server();
 		s->part = target->part;
 		s->pool = target->pool;
 		w.cancels++;
 		w.counts.cancels++;
-		pool_dialing_cancel(pool, &s->seat, w.now);
-		target->seat.cancels_in_flight++;
+		pool_dialing_cancel(pool, &s->slot, w.now);
+		target->slot.cancels_in_flight++;
 	}
 	leave(part);
 }
 
 static void cancel_ends(struct server *s)
 {
-	struct pool *pool = s->seat.pool;
-	struct verdict v = pool_cancel_done(&s->seat, w.now);
+	struct pool *pool = s->slot.pool;
+	struct verdict v = pool_cancel_done(&s->slot, w.now);
 
 	carry(&w.part[s->part], pool, &v);
 }
 
 static void reset_ends(struct server *s)
 {
-	struct pool *pool = s->seat.pool;
-	struct verdict v = pool_tested(&s->seat, w.now);
+	struct pool *pool = s->slot.pool;
+	struct verdict v = pool_tested(&s->slot, w.now);
 
 	carry(&w.part[s->part], pool, &v);
 }
 
 static void login_ends(struct server *s, bool is_lucky)
 {
-	if (s->seat.pool->is_killed) {
+	if (s->slot.pool->is_killed) {
 		s->is_closing = true;
 		close_server(s);
 		return;
@@ -1066,7 +1070,7 @@ static void login_ends(struct server *s, bool is_lucky)
 		return;
 	}
 	s->is_closing = true;
-	pool_dial_failed(&s->seat, DIAL_NETWORK, "connect failed", "08006", w.now);
+	pool_dial_failed(&s->slot, DIAL_NETWORK, "connect failed", "08006", w.now);
 }
 
 /* Lets the server take its next step.  False: it has none, but may still die. */
@@ -1074,13 +1078,13 @@ static bool has_stepped(struct server *s, bool is_lucky)
 {
 	if (s->is_handed)
 		send_off(s);
-	else if (s->is_closing || s->seat.state == SEAT_ACTIVE_CANCEL)
+	else if (s->is_closing || s->slot.state == SLOT_ACTIVE_CANCEL)
 		close_server(s);
-	else if (s->seat.state == SEAT_LOGIN)
+	else if (s->slot.state == SLOT_LOGIN)
 		login_ends(s, is_lucky);
-	else if (s->seat.cancels_in_flight)
+	else if (s->slot.cancels_in_flight)
 		cancel_ends(s);
-	else if (s->seat.state == SEAT_TESTED)
+	else if (s->slot.state == SLOT_TESTED)
 		reset_ends(s);
 	else
 		return false;
@@ -1092,7 +1096,7 @@ static bool has_acted(struct server *s, bool is_lucky, bool is_mortal)
 {
 	struct part *part = &w.part[s->part];
 
-	if (!s->is_used || !s->seat.pool || !may_enter(part))
+	if (!s->is_used || !s->slot.pool || !may_enter(part))
 		return false;
 	bool has = has_stepped(s, is_lucky);
 	if (!has && is_mortal && any(40) == 0)
@@ -1108,7 +1112,7 @@ static bool has_buried_one(void)
 	for (int i = 0; i < SERVERS; i++) {
 		struct server *s = &w.servers[i];
 		struct part *part = &w.part[s->part];
-		if (s->is_used && s->seat.pool && s->seat.pool->is_killed &&
+		if (s->is_used && s->slot.pool && s->slot.pool->is_killed &&
 		    !s->is_handed && may_enter(part)) {
 			close_server(s);
 			leave(part);
@@ -1118,8 +1122,8 @@ static bool has_buried_one(void)
 	for (int i = 0; i < CLIENTS; i++) {
 		struct client *c = &w.clients[i];
 		struct part *part = &w.part[c->part];
-		if (c->ask.pool && c->ask.pool->is_killed &&
-		    c->ask.state != ASK_LINKED && may_enter(part)) {
+		if (c->request.pool && c->request.pool->is_killed &&
+		    c->request.state != REQUEST_LINKED && may_enter(part)) {
 			client_goes(c);
 			leave(part);
 			return true;
@@ -1259,7 +1263,7 @@ static void pass(uint64_t us)
 static bool is_anybody_waiting(void)
 {
 	for (int i = 0; i < CLIENTS; i++)
-		if (w.clients[i].ask.state == ASK_WAITING)
+		if (w.clients[i].request.state == REQUEST_WAITING)
 			return true;
 	return false;
 }
@@ -1276,13 +1280,13 @@ static bool is_anybody_still(void)
  * the first gets nothing of the reserve. */
 static bool has_room(const struct pool *pool)
 {
-	const struct ask *first =
-	    container_of(list_first(&pool->waiting), struct ask, node);
+	const struct pool_request *first =
+	    container_of(list_first(&pool->waiting), struct pool_request, node);
 	const struct limits *l = part_of(pool)->limits;
 	unsigned number = number_of(pool), db = number / USERS;
 	const struct sums sums = count_servers();
 
-	int reserve = first->kind == ASK_REPLICATION ? 0 : l->reserves[db];
+	int reserve = first->kind == REQUEST_REPLICATION ? 0 : l->reserves[db];
 
 	return is_within(sums.pools[number] + 1, l->sizes[db] + reserve) &&
 	       is_within(sums.dbs[db] + 1, l->dbs[db]) &&
@@ -1296,12 +1300,13 @@ static void check_waiting(const struct pool *pool)
 	if (list_is_empty(&pool->waiting) || pool_is_paused(pool))
 		return;
 	CHECK(!pool->is_killed);
-	/* clients that wait for the welcome need no server that another worker has */
-	CHECK(list_is_empty(&pool->newcomers) || !pool_has_welcome(pool));
+	/* clients that wait for the login parameters need no server that another worker
+	 * has */
+	CHECK(list_is_empty(&pool->newcomers) || !pool_has_login_params(pool));
 	/* a resting server does not help a replication client, but gives way to its own
 	 */
 	bool may_rest = list_is_empty(&pool->part.seekers) && pool->failure.kind;
-	CHECK(may_rest || list_is_empty(&pool->seats[SEAT_IDLE]));
+	CHECK(may_rest || list_is_empty(&pool->slots[SLOT_IDLE]));
 	for (unsigned i = 0; i < w.parts; i++) {
 		const struct central_place *place = &pool->part.whole->places[i];
 		CHECK(may_rest || !place->part || w.part[i].is_still ||
@@ -1319,7 +1324,7 @@ static void check_surplus(const struct pool *pool)
 	const struct sums sums = count_servers();
 
 	/* a worker that stands still cannot close any */
-	if (list_is_empty(&pool->seats[SEAT_IDLE]) || is_anybody_still())
+	if (list_is_empty(&pool->slots[SLOT_IDLE]) || is_anybody_still())
 		return;
 	CHECK(!pool_is_closing_for_pause(pool) && !pool->is_killed);
 	CHECK(is_within(sums.pools[number], l->sizes[db] + l->reserves[db]));
@@ -1341,26 +1346,28 @@ static void check_calm(void)
 	w.counts.calms++;
 }
 
-static void check_patience(const struct ask *ask)
+static void check_patience(const struct pool_request *request)
 {
 	uint64_t most_us =
 	    w.part[0].limits->process ? RUSH_WAIT_OF_PROCESS_US : RUSH_WAIT_US;
 	/* before the rush nobody may have given a server back */
-	uint64_t since_us = ask->queued_us > w.rush_us ? ask->queued_us : w.rush_us;
+	uint64_t since_us =
+	    request->queued_us > w.rush_us ? request->queued_us : w.rush_us;
 	/* other workers with clients of the pool do not give way to a replication
 	 * client */
-	bool is_served = ask->state != ASK_WAITING || ask->kind == ASK_REPLICATION;
+	bool is_served =
+	    request->state != REQUEST_WAITING || request->kind == REQUEST_REPLICATION;
 	uint64_t waited_us = is_served ? 0 : w.now - since_us;
 
 	if (waited_us > most_us) {
-		const struct pool *pool = ask->pool;
+		const struct pool *pool = request->pool;
 		const struct limits *l = w.part[0].limits;
 		fprintf(stderr,
 		    "kind %d snap %d pool %u part %u wanted %x seekers %zu servers %d "
 		    "conn %d own %zu resting %d runner wake %ld yielded %ld fail %d "
 		    "kicked %d check %d\n",
-		    ask->kind, (int)(l - snapshots), number_of(pool), pool->part.worker,
-		    pool->part.wanted, pool->part.seekers.count,
+		    request->kind, (int)(l - snapshots), number_of(pool),
+		    pool->part.worker, pool->part.wanted, pool->part.seekers.count,
 		    pool->part.whole->servers, pool->part.whole->connected,
 		    pool_server_count(pool), pool->part.resting,
 		    (long)(pool->runner->wake_us - w.now),
@@ -1376,7 +1383,7 @@ static void check_patience(const struct ask *ask)
 				    pl->part->resting, pl->part->connected,
 				    pl->part->is_closed);
 		}
-		for (int k = 0; k < ROOM_COUNT; k++) {
+		for (int k = 0; k < CONN_LIMIT_COUNT; k++) {
 			const struct central_limit *li = pool->part.whole->limits[k];
 			const struct heap_node *h = heap_first(&li->starving);
 			fprintf(stderr,
@@ -1403,11 +1410,11 @@ static void everybody_is_busy(void)
 		pass(1000);
 		for (int i = 0; i < CLIENTS; i++) {
 			struct client *c = &w.clients[i];
-			check_patience(&c->ask);
-			if (c->ask.state == ASK_OUTSIDE ||
-			    (c->ask.state == ASK_LINKED && any(20) == 0))
+			check_patience(&c->request);
+			if (c->request.state == REQUEST_OUTSIDE ||
+			    (c->request.state == REQUEST_LINKED && any(20) == 0))
 				client_acts(c, true);
-			if (c->ask.state == ASK_RESTING)
+			if (c->request.state == REQUEST_RESTING)
 				client_asks(c);
 		}
 	}
@@ -1419,9 +1426,9 @@ static void everybody_is_served(void)
 		CHECK(i < 2000);
 		for (int k = 0; k < CLIENTS; k++) {
 			struct client *c = &w.clients[k];
-			if (c->ask.state == ASK_LINKED)
-				give_back(server_of(c->ask.seat));
-			if (c->ask.state == ASK_RESTING)
+			if (c->request.state == REQUEST_LINKED)
+				give_back(server_of(c->request.slot));
+			if (c->request.state == REQUEST_RESTING)
 				client_goes(c);
 		}
 		pass(10000);
@@ -1497,7 +1504,7 @@ static void end(void)
 		if (!s->is_used)
 			continue;
 		/* it must be in a pool, not lost */
-		CHECK(s->seat.pool && !s->is_handed);
+		CHECK(s->slot.pool && !s->is_handed);
 		close_server(s);
 	}
 	for (int i = 0; i < CLIENTS; i++)

@@ -1,5 +1,5 @@
-/* links: tools daemon metrics admin views login relay moving cancel broker session pool
- * wire auth net conf base
+/* links: tools daemon metrics admin views login relay handoff cancel broker session
+ * pool wire auth net conf base
  *
  * Simulates the whole pooler from a seed: see test/README.md.
  */

@@ -150,8 +150,8 @@ struct actor {
 	struct end *end;    /* NULL: not connected */
 	struct buf in, out; /* from in_from and out_from on */
 	size_t in_from, out_from;
-	bool is_deaf;   /* it does not read */
-	bool is_ending; /* it closes when its output is sent */
+	bool is_unresponsive; /* it does not read */
+	bool is_ending;       /* it closes when its output is sent */
 	uint64_t sent, got;
 };
 void actor_init(struct actor *a, const struct actor_ops *ops);
@@ -161,7 +161,7 @@ void actor_connect(
 void actor_send(struct actor *a, const void *bytes, size_t len);
 const uint8_t *actor_bytes(const struct actor *a, size_t *len);
 void actor_take(struct actor *a, size_t len);
-void actor_listen_again(struct actor *a); /* is_deaf was cleared */
+void actor_listen_again(struct actor *a); /* is_unresponsive was cleared */
 void actor_finish(struct actor *a);       /* closes when everything is sent */
 void actor_shut(struct actor *a);         /* half closes */
 void actor_close(struct actor *a, bool is_reset);

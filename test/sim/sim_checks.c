@@ -25,21 +25,22 @@ static bool is_armed(const struct deadline *d)
 	return d->at_us != UINT64_MAX;
 }
 
-static void check_seat(
-    const struct pool *pool, const struct seat *seat, enum seat_state state)
+static void check_slot(
+    const struct pool *pool, const struct slot *slot, enum slot_state state)
 {
-	const struct server *server = seat_server(seat);
+	const struct server *server = slot_server(slot);
 
-	MUST(seat->state == state && seat->pool == pool,
+	MUST(slot->state == state && slot->pool == pool,
 	    "a server is in the list of another state");
-	if (seat->ask) {
-		MUST(seat->ask->seat == seat && seat->ask->state == ASK_LINKED,
+	if (slot->request) {
+		MUST(slot->request->slot == slot &&
+			 slot->request->state == REQUEST_LINKED,
 		    "server %llu has a client that has not it",
 		    (unsigned long long)server->conn.id);
-		MUST(state == SEAT_ACTIVE || state == SEAT_LOGIN,
+		MUST(state == SLOT_ACTIVE || state == SLOT_LOGIN,
 		    "a server that is not in use has a client");
 	}
-	if (state != SEAT_IDLE && state != SEAT_USED)
+	if (state != SLOT_IDLE && state != SLOT_USED)
 		return;
 	MUST(pipeline_is_settled(&server->pipeline) && server->status == 'I',
 	    "server %llu rests and owes answers", (unsigned long long)server->conn.id);
@@ -51,19 +52,19 @@ static void check_seat(
 
 static void check_asks(const struct pool *pool)
 {
-	struct ask *ask;
+	struct pool_request *request;
 	size_t linked = 0;
 
-	list_for (ask, &pool->clients, node) {
-		MUST(ask->pool == pool, "a client is in the list of another pool");
-		MUST((ask->state == ASK_LINKED) == (ask->seat != NULL),
+	list_for (request, &pool->clients, node) {
+		MUST(request->pool == pool, "a client is in the list of another pool");
+		MUST((request->state == REQUEST_LINKED) == (request->slot != NULL),
 		    "a client is linked to no server");
-		MUST(
-		    !ask->seat || ask->seat->ask == ask, "two clients have one server");
-		linked += ask->seat != NULL;
+		MUST(!request->slot || request->slot->request == ask,
+		    "two clients have one server");
+		linked += request->slot != NULL;
 	}
-	list_for (ask, &pool->waiting, node)
-		MUST(ask->state == ASK_WAITING && !ask->seat,
+	list_for (request, &pool->waiting, node)
+		MUST(request->state == REQUEST_WAITING && !request->slot,
 		    "a client that has a server waits");
 	MUST(pool->waiting.count == pool->part.seekers.count + pool->newcomers.count +
 					pool->replicas.count,
@@ -76,7 +77,7 @@ static void check_rest(const struct pool *pool)
 	bool is_held = pool_is_paused(pool) || pool->database->catalog->suspended ||
 		       pool->database->catalog->is_offered || pool->is_kicked ||
 		       pool->is_killed;
-	bool is_odd = !is_held && queue_first_seeker(pool) && queue_idle_seat(pool);
+	bool is_odd = !is_held && queue_first_seeker(pool) && queue_idle_slot(pool);
 
 	if (is_odd && !seen_so_far.pool) {
 		seen_so_far.pool = pool;
@@ -92,14 +93,14 @@ static void check_rest(const struct pool *pool)
 static size_t check_pool(const struct pool *pool)
 {
 	size_t servers = 0;
-	struct seat *seat;
+	struct slot *slot;
 	int size = pool_size(pool) + pool_reserve_size(pool);
 
-	for (int state = SEAT_NONE + 1; state < SEAT_STATE_COUNT; state++) {
-		list_for (seat, &pool->seats[state], node)
-			check_seat(pool, seat, (enum seat_state)state);
-		if (state != SEAT_ACTIVE_CANCEL)
-			servers += pool->seats[state].count;
+	for (int state = SLOT_NONE + 1; state < SLOT_STATE_COUNT; state++) {
+		list_for (slot, &pool->slots[state], node)
+			check_slot(pool, slot, (enum slot_state)state);
+		if (state != SLOT_ACTIVE_CANCEL)
+			servers += pool->slots[state].count;
 	}
 	/* one that looks whether a host is back does not count; sizes that are lowered
 	 * hold for new servers */
@@ -143,7 +144,7 @@ static void check_clients(struct site *site)
 
 	list_for (client, &site->clients, site_node)
 		MUST(client->conn.is_doomed ||
-			 client->request.ask.state != ASK_WAITING ||
+			 client->request.in_pool.state != REQUEST_WAITING ||
 			 is_armed(&client->conn.deadline) || site->catalog->suspended ||
 			 client->conn.is_stopped,
 		    "client %llu waits without a deadline",
@@ -180,7 +181,7 @@ void checks_turn(void)
 static bool is_gone_with_clients(const char *name)
 {
 	static const char *const names[] = {"client_cache", "login_cache",
-	    "stream_queue", "unnamed_cache", "segment_cache", "name_map_cache"};
+	    "stream_queue", "unnamed_cache", "replay_cache", "name_map_cache"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (strcmp(name, names[i]) == 0)
@@ -200,7 +201,7 @@ void checks_empty(void)
 	list_for (pool, &site->catalog->pool_list, node) {
 		MUST(pool->clients.count == 0 && pool->waiting.count == 0,
 		    "pool %s has clients when all have left", pool->database->name);
-		MUST(pool->seats[SEAT_ACTIVE].count == 0 &&
+		MUST(pool->slots[SLOT_ACTIVE].count == 0 &&
 			 pool->cancels_waiting.count == 0 &&
 			 pool->cancels_active.count == 0,
 		    "pool %s has servers in use when all have left",

@@ -34,7 +34,7 @@ struct wire {
 	struct event death;  /* then both ends notice */
 };
 
-struct segment {
+struct replay {
 	struct event event;
 	struct end *to;
 	bool is_fin;
@@ -337,7 +337,7 @@ static void tell_actor(struct end *e)
 	struct actor *a = e->actor;
 	size_t len = e->in.len - e->in_from;
 
-	if (!a || !e->is_open || a->is_deaf)
+	if (!a || !e->is_open || a->is_unresponsive)
 		return;
 	e->wire->refs++;
 	if (len) {
@@ -347,7 +347,8 @@ static void tell_actor(struct end *e)
 		a->ops->received(a);
 	}
 	/* it may have closed, or gone */
-	if (e->is_open && e->actor == a && !a->is_deaf && (e->is_reset || e->has_fin))
+	if (e->is_open && e->actor == a && !a->is_unresponsive &&
+	    (e->is_reset || e->has_fin))
 		a->ops->ended(a, e->error);
 	wire_unref(e->wire);
 }
@@ -385,7 +386,7 @@ static void was_reset(struct event *e)
 
 static void arrived(struct event *event)
 {
-	struct segment *s = container_of(event, struct segment, event);
+	struct replay *s = container_of(event, struct replay, event);
 	struct end *to = s->to;
 	struct wire *w = to->wire;
 	bool is_lost = w->dead_us && world.now_us >= w->dead_us;
@@ -424,7 +425,7 @@ static uint64_t arrival(struct end *to)
 static void send_segment(
     struct end *from, const uint8_t *bytes, size_t len, bool is_fin)
 {
-	struct segment *s = mem_zero(sizeof(*s) + len);
+	struct replay *s = mem_zero(sizeof(*s) + len);
 
 	s->to = from->peer;
 	s->len = len;
@@ -564,7 +565,7 @@ static void end_close(struct end *e, bool is_reset)
 		if (is_reset || e->in.len > e->in_from) {
 			e->has_sent_fin = true;
 			/* the reset overtakes nothing */
-			struct segment *s = mem_zero(sizeof(*s));
+			struct replay *s = mem_zero(sizeof(*s));
 			s->to = e; /* arrives at a closed end: the peer is told */
 			s->event.run = arrived;
 			w->refs++;
@@ -865,7 +866,7 @@ void actor_close(struct actor *a, bool is_reset)
 	struct end *e = a->end;
 
 	a->end = NULL;
-	a->is_ending = a->is_deaf = false;
+	a->is_ending = a->is_unresponsive = false;
 	buf_done(&a->in);
 	buf_done(&a->out);
 	a->in_from = a->out_from = 0;

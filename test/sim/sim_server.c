@@ -558,7 +558,7 @@ static int run(struct session *s, const char *text)
 	if (us <= 0 || s->status == 'E')
 		return run_now(s, text);
 	s->running = mem_strdup(text);
-	s->is_busy = s->actor.is_deaf = true;
+	s->is_busy = s->actor.is_unresponsive = true;
 	s->is_cancelled = false;
 	s->work.run = worked;
 	event_in(&s->work, (uint64_t)us);
@@ -871,7 +871,7 @@ static void worked(struct event *e)
 	int result;
 
 	s->running = NULL;
-	s->is_busy = s->actor.is_deaf = false;
+	s->is_busy = s->actor.is_unresponsive = false;
 	if (s->is_cancelled)
 		result =
 		    say_error(s, "57014", "canceling statement due to user request");

@@ -371,8 +371,8 @@ static struct client *log_in(struct rig *rig, int fd, bool is_admin)
 	    vars_set(&client->params.vars, VAR_APPLICATION_NAME, "test"), 0);
 	client_settle(client);
 	cancel_give_key(client, false);
-	pool_join(catalog_pool(db, client->user), &client->request.ask);
-	client->request.ask.is_logged_in = true;
+	pool_join(catalog_pool(db, client->user), &client->request.in_pool);
+	client->request.in_pool.is_logged_in = true;
 	conn_open(&client->conn, fd);
 	console_service.adopt(client);
 	return client;

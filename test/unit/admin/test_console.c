@@ -1,6 +1,6 @@
 /*
- * The console as its clients see it: greeting, messages, commands, rights, and replies
- * that come later.
+ * The console as its clients see it: shared_params, messages, commands, rights, and
+ * replies that come later.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,7 +58,7 @@ static int close_world(void **state)
 	return 0;
 }
 
-/* ---- greeting and protocol ---- */
+/* ---- shared_params and protocol ---- */
 
 static void test_greeting(void **state)
 {
@@ -418,21 +418,21 @@ static void test_waiting(void **state)
 {
 	struct world *w = *state;
 	struct pool *pool = pool_of_one(w->rig);
-	struct seat seat = {.pool = pool, .state = SEAT_ACTIVE};
+	struct slot slot = {.pool = pool, .state = SLOT_ACTIVE};
 
-	list_push_back(&pool->seats[SEAT_ACTIVE], &seat.node);
+	list_push_back(&pool->slots[SLOT_ACTIVE], &slot.node);
 	desk_say(&w->admin, "pause one");
 	hear_nothing(&w->admin);
 	/* the console goes on reading commands, and another database does not wait */
 	assert_string_equal(desk_ask(&w->admin, "pause two"), "C PAUSE\nZ I\n");
-	seat.is_dirty = true;
+	slot.is_dirty = true;
 	desk_say(&w->admin, "wait_close");
 	hear_nothing(&w->admin);
 	/* each command is answered on its own condition with its own tag */
-	seat.is_dirty = false;
+	slot.is_dirty = false;
 	assert_string_equal(desk_hear(&w->admin, 1), "C WAIT_CLOSE\nZ I\n");
 	hear_nothing(&w->admin);
-	list_remove(&pool->seats[SEAT_ACTIVE], &seat.node);
+	list_remove(&pool->slots[SLOT_ACTIVE], &slot.node);
 	assert_string_equal(desk_hear(&w->admin, 1), "C PAUSE\nZ I\n");
 }
 
@@ -440,11 +440,11 @@ static void test_pause_interrupted(void **state)
 {
 	struct world *w = *state;
 	struct pool *pool = pool_of_one(w->rig);
-	struct seat seat = {.pool = pool, .state = SEAT_TESTED};
+	struct slot slot = {.pool = pool, .state = SLOT_TESTED};
 	struct desk other;
 
 	desk_open(&other, w->rig, true);
-	list_push_back(&pool->seats[SEAT_TESTED], &seat.node);
+	list_push_back(&pool->slots[SLOT_TESTED], &slot.node);
 	desk_say(&w->admin, "pause");
 	hear_nothing(&w->admin);
 	assert_string_equal(desk_ask(&other, "resume"), "C RESUME\nZ I\n");
@@ -467,7 +467,7 @@ static void test_pause_interrupted(void **state)
 	desk_say(&other, "pause");
 	hear_nothing(&other);
 	desk_close(&other);
-	list_remove(&pool->seats[SEAT_TESTED], &seat.node);
+	list_remove(&pool->slots[SLOT_TESTED], &slot.node);
 	rig_turn(w->rig, 60);
 	assert_true(w->rig->site.catalog->paused);
 }

@@ -438,15 +438,15 @@ static void test_servers(void **state)
 	struct catalog *catalog = w->rig->site.catalog;
 	struct pool *pool = catalog_pool(
 	    catalog_find_database(catalog, "two"), catalog_user(catalog, "boss"));
-	struct server server = {.seat = {.pool = pool, .state = SEAT_IDLE}};
+	struct server server = {.slot = {.pool = pool, .state = SLOT_IDLE}};
 
 	server.conn.remote =
 	    (struct sock_addr){.family = AF_INET, .port = 5432, .ip = {10, 1, 2, 3}};
 	server.conn.id = 77;
 	server.remote_pid = 4711;
-	server.seat.is_dirty = true;
+	server.slot.is_dirty = true;
 	vars_init(&server.vars, w->rig->site.vars);
-	list_push_back(&pool->seats[SEAT_IDLE], &server.seat.node);
+	list_push_back(&pool->slots[SLOT_IDLE], &server.slot.node);
 	char *rows = rows_of(&w->desk, "show servers");
 	assert_int_equal(
 	    strncmp(rows, "D S|owner|two|none|idle|10.1.2.3|5432|", 38), 0);
@@ -462,7 +462,7 @@ static void test_servers(void **state)
 	rows = rows_of(&w->desk, "show sockets");
 	assert_non_null(strstr(rows, "|sv_idle|10.1.2.3|"));
 	free(rows);
-	list_remove(&pool->seats[SEAT_IDLE], &server.seat.node);
+	list_remove(&pool->slots[SLOT_IDLE], &server.slot.node);
 	vars_done(&server.vars);
 }
 

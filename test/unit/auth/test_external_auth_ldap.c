@@ -261,7 +261,7 @@ static void note_outcome(struct external_auth *login)
 	snprintf(outcome->text, sizeof(outcome->text), "%.190s", login->err.text);
 }
 
-static struct external_auth *submit(struct workers *e, const char *options,
+static struct external_auth *submit(struct helpers *e, const char *options,
     const char *password, struct outcome *outcome)
 {
 	char *text = fill_in(options);
@@ -269,18 +269,18 @@ static struct external_auth *submit(struct workers *e, const char *options,
 	    external_auth_new_ldap("ann", password, text, note_outcome, outcome);
 
 	free(text);
-	assert_int_equal(workers_submit(e, &login->job, NULL), 0);
+	assert_int_equal(helpers_submit(e, &login->job, NULL), 0);
 	return login;
 }
 
-static void collect(struct workers *e, const struct outcome *outcomes, int wanted)
+static void collect(struct helpers *e, const struct outcome *outcomes, int wanted)
 {
-	struct pollfd watch = {.fd = workers_fd(e), .events = POLLIN};
+	struct pollfd watch = {.fd = helpers_fd(e), .events = POLLIN};
 	int count = 0;
 
 	while (count < wanted) {
 		assert_int_equal(poll(&watch, 1, 60000), 1);
-		workers_collect(e);
+		helpers_collect(e);
 		count = 0;
 		for (int i = 0; i < wanted; i++)
 			count += outcomes[i].count;
@@ -297,11 +297,11 @@ static void test_jobs(void **state)
 	};
 	struct outcome outcomes[LOGINS] = {{0}};
 	struct outcome bad = {0};
-	struct workers *e;
+	struct helpers *e;
 
 	(void)state;
 	need_ldap();
-	e = workers_new(4, LOGINS, NULL, NULL);
+	e = helpers_new(4, LOGINS, NULL, NULL);
 	for (int i = 0; i < LOGINS; i++)
 		submit(e, options[i % 3], i % 2 ? "ann secret 5e1" : "wrong",
 		    &outcomes[i]);
@@ -315,7 +315,7 @@ static void test_jobs(void **state)
 	collect(e, &bad, 1);
 	assert_int_equal(bad.result, -1);
 	assert_string_equal(bad.text, "invalid LDAP option: \"ldapservers\"");
-	workers_free(&e);
+	helpers_free(&e);
 }
 
 static double now(void)
@@ -341,18 +341,18 @@ static void test_silent_directory(void **state)
 	need_ldap();
 	slapd = atoi(getenv("SLAPD_PID"));
 	for (size_t i = 0; i < 3; i++) {
-		struct workers *e = workers_new(1, 1, NULL, NULL);
+		struct helpers *e = helpers_new(1, 1, NULL, NULL);
 		struct outcome outcome = {0};
 		struct external_auth *login;
 		double start;
 
 		assert_int_equal(kill(slapd, SIGSTOP), 0);
 		login = submit(e, options[i], "ann secret 5e1", &outcome);
-		while (workers_waiting(e, WORKERS_ASK) > 0)
+		while (helpers_waiting(e, HELPERS_ASK) > 0)
 			usleep(1000);
 		start = now();
-		workers_cancel(&login->job);
-		workers_free(&e);
+		helpers_cancel(&login->job);
+		helpers_free(&e);
 		assert_int_equal(kill(slapd, SIGCONT), 0);
 		assert_true(now() - start < 2.5);
 		assert_int_equal(outcome.count, 0);

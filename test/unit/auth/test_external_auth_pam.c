@@ -73,23 +73,23 @@ static void test_side_by_side(void **state)
 {
 	enum { LOGINS = 20 };
 	struct outcome outcomes[LOGINS] = {{0}};
-	struct workers *e;
+	struct helpers *e;
 	struct pollfd watch = {.events = POLLIN};
 	int count = 0;
 
 	(void)state;
 	need_pam();
-	e = workers_new(4, LOGINS, NULL, NULL);
-	watch.fd = workers_fd(e);
+	e = helpers_new(4, LOGINS, NULL, NULL);
+	watch.fd = helpers_fd(e);
 	for (int i = 0; i < LOGINS; i++) {
 		struct external_auth *login = external_auth_new_pam("pam_ann",
 		    i % 2 ? "ann pamsecret 6b3" : "wrong", "127.0.0.1", note_outcome,
 		    &outcomes[i]);
-		assert_int_equal(workers_submit(e, &login->job, NULL), 0);
+		assert_int_equal(helpers_submit(e, &login->job, NULL), 0);
 	}
 	while (count < LOGINS) {
 		assert_int_equal(poll(&watch, 1, 60000), 1);
-		workers_collect(e);
+		helpers_collect(e);
 		count = 0;
 		for (int i = 0; i < LOGINS; i++)
 			count += outcomes[i].count;
@@ -99,7 +99,7 @@ static void test_side_by_side(void **state)
 		assert_int_equal(outcomes[i].result, i % 2 ? 0 : -1);
 		assert_int_equal(*outcomes[i].text == '\0', i % 2);
 	}
-	workers_free(&e);
+	helpers_free(&e);
 }
 
 static void test_without_pam(void **state)

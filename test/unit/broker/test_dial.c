@@ -83,7 +83,7 @@ static void fail_with(struct peer *server, const char *sqlstate, const char *tex
 	buf_done(&b);
 }
 
-/* Reports the role before the greeting. */
+/* Reports the role before the shared_params. */
 static void greet_as_primary(struct peer *server)
 {
 	peer_put(server, 'S', "in_hot_standby\0off", 19);
@@ -540,7 +540,7 @@ static void replica_gets_a_server_of_its_own(void **state)
 	peer_text(other, 'Q', "select 1");
 	stage_settle(stage);
 	assert_int_equal(server->in.len, 0);
-	assert_int_equal(stage_pool(stage)->seats[SEAT_ACTIVE].count, 2);
+	assert_int_equal(stage_pool(stage)->slots[SLOT_ACTIVE].count, 2);
 	peer_close(client);
 	assert_string_equal(peer_last_words(server), "X");
 	stage_free(&stage);

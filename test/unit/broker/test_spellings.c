@@ -19,7 +19,7 @@
 enum { ANSWERS = 128 };
 
 static struct vars_schema *schema;
-static struct welcome welcome;
+static struct login_params login_params;
 static struct spellings *spellings;
 static struct vars asked;
 
@@ -28,11 +28,11 @@ static int start(void **state)
 	(void)state;
 	schema = vars_schema_new("search_path");
 	spellings = spellings_new();
-	vars_init(&welcome.vars, schema);
+	vars_init(&login_params.vars, schema);
 	vars_init(&asked, schema);
-	buf_init(&welcome.untracked, 0);
-	assert_int_equal(vars_set(&welcome.vars, VAR_TIMEZONE, "UTC"), 0);
-	assert_int_equal(vars_set(&welcome.vars, VAR_APPLICATION_NAME, ""), 0);
+	buf_init(&login_params.untracked, 0);
+	assert_int_equal(vars_set(&login_params.vars, VAR_TIMEZONE, "UTC"), 0);
+	assert_int_equal(vars_set(&login_params.vars, VAR_APPLICATION_NAME, ""), 0);
 	return 0;
 }
 
@@ -40,9 +40,9 @@ static int stop(void **state)
 {
 	(void)state;
 	spellings_free(&spellings);
-	vars_done(&welcome.vars);
+	vars_done(&login_params.vars);
 	vars_done(&asked);
-	buf_done(&welcome.untracked);
+	buf_done(&login_params.untracked);
 	vars_schema_free(&schema);
 	return 0;
 }
@@ -54,7 +54,7 @@ static const char *known(size_t i, const char *value)
 	int failed = 0;
 
 	assert_int_equal(vars_set(&asked, i, value), 0);
-	unknown = spellings_apply(spellings, &welcome, &asked, &failed);
+	unknown = spellings_apply(spellings, &login_params, &asked, &failed);
 	assert_int_equal(failed, 0);
 	return unknown >> i & 1 ? NULL : vars_get(&asked, i);
 }
@@ -86,7 +86,7 @@ static void answers_are_for_one_base(void **state)
 	assert_null(kept(1));
 	keep(1, "One");
 	assert_string_equal(kept(1), "One");
-	assert_int_equal(vars_set(&welcome.vars, VAR_TIMEZONE, "CET"), 0);
+	assert_int_equal(vars_set(&login_params.vars, VAR_TIMEZONE, "CET"), 0);
 	assert_null(kept(1));
 	assert_string_equal(known(VAR_TIMEZONE, "cet"), "CET");
 	/* servers do not report it, so it is never set */
@@ -126,12 +126,13 @@ static void names_are_cleaned_as_the_version_does(void **state)
 
 	(void)state;
 	assert_string_equal(known(VAR_APPLICATION_NAME, name), "???b\\");
-	codec_put_parameter_status(&welcome.untracked, "is_superuser", "off");
-	codec_put_parameter_status(&welcome.untracked, "server_version", "15.6");
+	codec_put_parameter_status(&login_params.untracked, "is_superuser", "off");
+	codec_put_parameter_status(&login_params.untracked, "server_version", "15.6");
 	assert_string_equal(known(VAR_APPLICATION_NAME, name), "???b\\");
-	buf_clear(&welcome.untracked);
-	codec_put_parameter_status(&welcome.untracked, "is_superuser", "off");
-	codec_put_parameter_status(&welcome.untracked, "server_version", "16.0 (x)");
+	buf_clear(&login_params.untracked);
+	codec_put_parameter_status(&login_params.untracked, "is_superuser", "off");
+	codec_put_parameter_status(
+	    &login_params.untracked, "server_version", "16.0 (x)");
 	assert_string_equal(known(VAR_APPLICATION_NAME, name), "\\xc3\\xa4\\x09b\\");
 	memset(text, 'x', sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';

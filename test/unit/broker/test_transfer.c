@@ -12,7 +12,7 @@
 
 #include "../stage/stage.h"
 #include "login/listen.h"
-#include "session/crew.h"
+#include "session/workers.h"
 #include "wire/prepared.h"
 
 /* clang-format off: needs some of the headers above */
@@ -21,11 +21,11 @@
 
 enum { PATIENCE_S = 60 };
 
-static const struct crew_ops ops = {
+static const struct workers_ops ops = {
     .admit = listen_admit_new, .readmit = listen_readmit};
 
 struct scene {
-	struct crew *crew;
+	struct workers *workers;
 	struct stage *here, *there, *control;
 	/* a client at each, and the server of the first one */
 	struct peer *first, *second, *server;
@@ -42,15 +42,15 @@ static void turn(struct scene *s)
 
 static void scene_open(struct scene *s, const char *settings)
 {
-	s->crew = crew_new(2);
-	s->crew->ops = &ops;
-	s->here = stage_new_in(s->crew, 0, "pool_size=1", settings);
-	s->there = stage_new_in(s->crew, 1, "pool_size=1", settings);
-	s->control = stage_new_in(s->crew, 2, "pool_size=1", settings);
+	s->workers = workers_new(2);
+	s->workers->ops = &ops;
+	s->here = stage_new_in(s->workers, 0, "pool_size=1", settings);
+	s->there = stage_new_in(s->workers, 1, "pool_size=1", settings);
+	s->control = stage_new_in(s->workers, 2, "pool_size=1", settings);
 	/* so the first client goes to worker 0, and the second one to worker 1 */
-	atomic_store(&s->crew->members[1].client_count, 100);
+	atomic_store(&s->workers->members[1].client_count, 100);
 	stage_pair(s->here, &s->first, &s->server);
-	atomic_store(&s->crew->members[0].client_count, 200);
+	atomic_store(&s->workers->members[0].client_count, 200);
 	s->second = stage_client(s->here);
 	peer_start(s->second, "u", "d", NULL, NULL);
 	while (s->there->site.clients.count == 0)
@@ -63,7 +63,7 @@ static void scene_close(struct scene *s)
 	stage_free(&s->control);
 	stage_free(&s->there);
 	stage_free(&s->here);
-	crew_free(&s->crew);
+	workers_free(&s->workers);
 }
 
 static int counted(struct scene *s)
@@ -132,7 +132,7 @@ static const struct server *resting_server(struct stage *stage)
 	const struct pool *pool = stage_pool(stage);
 
 	return container_of(
-	    list_first(&pool->seats[SEAT_IDLE]), const struct server, seat.node);
+	    list_first(&pool->slots[SLOT_IDLE]), const struct server, slot.node);
 }
 
 static void same_object_arrives(void **state)
@@ -235,7 +235,8 @@ static void order_that_was_missed_ends_it(void **state)
 
 	scene_open(&s, "");
 	send_server(&s);
-	crew_follow_order(&s.there->site, crew_begin_order(&s.there->site));
+	workers_follow_broadcast(
+	    &s.there->site, workers_begin_broadcast(&s.there->site));
 	turn(&s);
 	assert_string_equal(peer_last_words(s.server), "X");
 	open_next(&s);
@@ -252,11 +253,11 @@ static void pool_is_killed_meanwhile(void **state)
 
 	scene_open(&s, "");
 	send_server(&s);
-	unsigned order = crew_begin_order(&s.there->site);
+	unsigned order = workers_begin_broadcast(&s.there->site);
 	struct stage *stages[] = {s.here, s.there};
 	for (int i = 0; i < 2; i++) {
 		struct catalog *c = stages[i]->site.catalog;
-		crew_follow_order(&stages[i]->site, order);
+		workers_follow_broadcast(&stages[i]->site, order);
 		catalog_kill(c, catalog_find_database(c, "d"), "killed");
 	}
 	turn(&s);

@@ -21,9 +21,9 @@
 #include <cmocka.h>
 /* clang-format on */
 
-static size_t count(struct stage *stage, enum seat_state state)
+static size_t count(struct stage *stage, enum slot_state state)
 {
-	return stage_pool(stage)->seats[state].count;
+	return stage_pool(stage)->slots[state].count;
 }
 
 /* Opens a connection that asks to cancel the query of `of`. */
@@ -64,7 +64,7 @@ static void request_reaches_the_server(void **state)
 	peer_put(server, 'E', "SERROR\0C57014\0Mcanceling\0", 26);
 	peer_ready(server, 'I');
 	assert_string_equal(peer_hear(client, 'Z'), "E:ERROR:canceling Z:I");
-	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	assert_int_equal(count(stage, SLOT_IDLE), 1);
 	stage_free(&stage);
 }
 
@@ -212,7 +212,7 @@ static void query_behind_our_set_is_answered_at_once(void **state)
 	assert_string_equal(peer_hear(server, 'Q'), "Q:second of b");
 	peer_answer(server, "SELECT 1", 'I');
 	assert_string_equal(peer_hear(b, 'Z'), "C:SELECT 1 Z:I");
-	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	assert_int_equal(count(stage, SLOT_IDLE), 1);
 	stage_free(&stage);
 }
 
@@ -253,7 +253,7 @@ static void server_is_given_back_after_a_cancelled_set(void **state)
 	peer_last_words(ask_to_cancel(stage, b));
 	end_applying(server);
 	stage_settle(stage);
-	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	assert_int_equal(count(stage, SLOT_IDLE), 1);
 	peer_put(b, 'S', "", 0);
 	assert_string_equal(
 	    peer_hear(b, 'Z'), "E:ERROR:canceling statement due to user request Z:I");
@@ -272,7 +272,7 @@ static void cancelled_set_in_session_mode(void **state)
 	end_applying(server);
 	stage_settle(stage);
 	assert_string_equal(peer_heard(server), "");
-	assert_int_equal(count(stage, SEAT_ACTIVE), 1);
+	assert_int_equal(count(stage, SLOT_ACTIVE), 1);
 	peer_text(b, 'Q', "second of b");
 	assert_string_equal(peer_hear(server, 'Q'), "Q:second of b");
 	stage_free(&stage);
@@ -368,7 +368,7 @@ static void server_is_not_lent_while_a_cancel_is_under_way(void **state)
 	peer_answer(server, "SELECT 1", 'I');
 	peer_hear(a, 'Z');
 	stage_settle(stage);
-	assert_int_equal(count(stage, SEAT_BEING_CANCELED), 1);
+	assert_int_equal(count(stage, SLOT_BEING_CANCELED), 1);
 	assert_string_equal(peer_heard(server), "");
 	peer_close(messenger);
 	assert_string_equal(peer_hear(server, 'Q'), "Q:of b");
@@ -388,7 +388,7 @@ static void cancel_without_carrier_has_an_end(void **state)
 	peer_close(carrier);
 	peer_answer(server, "SELECT 1", 'I');
 	peer_hear(client, 'Z');
-	assert_int_equal(count(stage, SEAT_BEING_CANCELED), 1);
+	assert_int_equal(count(stage, SLOT_BEING_CANCELED), 1);
 	peer_last_words(messenger);
 	/* the request may still hit any query, so the server is not lent again */
 	peer_last_words(server);
@@ -568,7 +568,7 @@ static void hostile_answer_to_a_cancel(void **state)
 	peer_last_words(carrier);
 	peer_answer(server, "SELECT 1", 'I');
 	peer_hear(client, 'Z');
-	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	assert_int_equal(count(stage, SLOT_IDLE), 1);
 	stage_free(&stage);
 }
 

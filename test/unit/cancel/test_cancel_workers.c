@@ -16,8 +16,8 @@
 
 #include "../stage/stage.h"
 #include "login/listen.h"
-#include "session/crew.h"
 #include "session/migrate.h"
+#include "session/workers.h"
 #include "wire/codec.h"
 #include "wire/message.h"
 
@@ -27,7 +27,7 @@
 
 enum { WORKERS = 2, CONTROL = WORKERS, PATIENCE_S = 60 };
 
-static const struct crew_ops ops = {
+static const struct workers_ops ops = {
     .admit = listen_admit_new,
     .readmit = listen_readmit,
 };
@@ -36,7 +36,7 @@ static struct buf passed; /* the last request for the other process of a takeove
 
 static bool pass_cancel(struct client *client, const uint8_t *packet, size_t len)
 {
-	assert_true(crew_is_control(client->conn.site));
+	assert_true(workers_is_control(client->conn.site));
 	buf_clear(&passed);
 	buf_put(&passed, packet, len);
 	return true;
@@ -45,7 +45,7 @@ static bool pass_cancel(struct client *client, const uint8_t *packet, size_t len
 static const struct process_verbs passing_verbs = {.may_pass_cancel = pass_cancel};
 
 struct scene {
-	struct crew *crew;
+	struct workers *workers;
 	struct stage *at[WORKERS + 1];
 	bool stands_still[WORKERS + 1];
 	struct peer *client, *server; /* of worker 0; the query runs */
@@ -61,12 +61,12 @@ static void turn(struct scene *s)
 
 static void scene_open(struct scene *s, const char *settings)
 {
-	*s = (struct scene){.crew = crew_new(WORKERS)};
-	s->crew->ops = &ops;
+	*s = (struct scene){.workers = workers_new(WORKERS)};
+	s->workers->ops = &ops;
 	for (unsigned at = 0; at <= CONTROL; at++)
-		s->at[at] = stage_new_in(s->crew, at, "pool_size=2", settings);
+		s->at[at] = stage_new_in(s->workers, at, "pool_size=2", settings);
 	/* so new clients go to worker 0 */
-	atomic_store(&s->crew->members[1].client_count, 100);
+	atomic_store(&s->workers->members[1].client_count, 100);
 	stage_pair(s->at[0], &s->client, &s->server);
 	peer_text(s->client, 'Q', "select pg_sleep(10)");
 	peer_hear(s->server, 'Q');
@@ -80,7 +80,7 @@ static void scene_close(struct scene *s)
 	/* the sockets of requests may still be open at other sites */
 	for (unsigned at = CONTROL + 1; at-- > 0;)
 		stage_free(&s->at[at]);
-	crew_free(&s->crew);
+	workers_free(&s->workers);
 }
 
 /* A connection with a cancel request for the client comes to this site.  Returns its
@@ -249,7 +249,8 @@ static void client_is_on_its_way(void **state)
 	peer_answer(s.server, "SELECT 1", 'I');
 	peer_hear(s.client, 'Z');
 	assert_int_equal(migrate_choose_idle(&s.at[0]->site, 10), 1);
-	assert_int_equal(migrate_step(&s.at[0]->site, &s.crew->members[1], &gone), 0);
+	assert_int_equal(
+	    migrate_step(&s.at[0]->site, &s.workers->members[1], &gone), 0);
 	migrate_end(&s.at[0]->site);
 	assert_int_equal(gone, 1);
 	/* these come to worker 1 after the client, and find that it does nothing */

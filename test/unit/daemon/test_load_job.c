@@ -47,19 +47,19 @@ static void job_lets_go_before_the_end(void **state)
 	close(fd);
 	loaded_config_init(&running);
 	assert_int_equal(loaded_config_load(&running, path, NULL, STRICT), 0);
-	struct workers *workers = workers_new(1, 1, NULL, &err);
-	struct pollfd watch = {.fd = workers_fd(workers), .events = POLLIN};
+	struct helpers *helpers = helpers_new(1, 1, NULL, &err);
+	struct pollfd watch = {.fd = helpers_fd(helpers), .events = POLLIN};
 	t.held = running.config->refs;
 	changed = fopen(path, "a");
 	assert_non_null(changed);
 	fputs("max_client_conn = 7\n", changed);
 	fclose(changed);
-	assert_non_null(load_job_submit(workers, path, &running, take, &t));
+	assert_non_null(load_job_submit(helpers, path, &running, take, &t));
 	while (!t.is_done) {
 		poll(&watch, 1, -1);
-		workers_collect(workers);
+		helpers_collect(helpers);
 	}
-	workers_free(&workers);
+	helpers_free(&helpers);
 	loaded_config_done(&running);
 	unlink(path);
 }

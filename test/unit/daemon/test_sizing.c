@@ -12,7 +12,7 @@
 
 #include "conf/entry.h"
 #include "daemon/sizing.h"
-#include "daemon/team.h"
+#include "daemon/worker_threads.h"
 
 static struct sizing sizing;
 static struct sizing_input input;
@@ -252,8 +252,8 @@ static void descriptors_of_workers(void **state)
 	one = sizing.others;
 	size_up("[databases]\nx = host=h user=f\n[pgbouncer]\nworkers = 3\n", false);
 	assert_true(sizing.others > one);
-	assert_int_equal(sizing.others - one, team_descriptors(3));
-	assert_int_equal(team_descriptors(1), 0);
+	assert_int_equal(sizing.others - one, worker_threads_descriptors(3));
+	assert_int_equal(worker_threads_descriptors(1), 0);
 }
 
 int main(void)

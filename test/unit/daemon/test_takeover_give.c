@@ -8,7 +8,7 @@
 
 #include "daemon/daemon.h"
 #include "daemon/takeover.h"
-#include "moving/parcel.h"
+#include "handoff/record.h"
 
 /* What the reload brings would change what was offered. */
 static void nothing_during_a_reload(void **state)
@@ -18,7 +18,7 @@ static void nothing_during_a_reload(void **state)
 	int fd;
 
 	(void)state;
-	assert_int_equal(takeover_give(&d.site, NULL, PARCEL_FORMAT, &fd, &err), -1);
+	assert_int_equal(takeover_give(&d.site, NULL, RECORD_FORMAT, &fd, &err), -1);
 	assert_string_equal(err.text, "a RELOAD is under way");
 }
 

@@ -201,7 +201,7 @@ static void no_row_is_nobody(void **state)
 	assert_ends_with(client, WRONG);
 	assert_null(catalog_find_user(stage->site.catalog, "w"));
 	/* the server connection can be used again */
-	assert_int_equal(stage_pool(stage)->seats[SEAT_IDLE].count, 1);
+	assert_int_equal(stage_pool(stage)->slots[SLOT_IDLE].count, 1);
 	/* with md5 the client is told that there is no such user */
 	stage_set(stage, "auth_type", "md5");
 	client = come(stage, "w");

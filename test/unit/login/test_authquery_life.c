@@ -117,7 +117,7 @@ static void client_may_go_while_it_queues(void **state)
 	peer_first_packet(server);
 	peer_greet(server);
 	stage_settle(stage);
-	assert_int_equal(stage_pool(stage)->seats[SEAT_IDLE].count, 1);
+	assert_int_equal(stage_pool(stage)->slots[SLOT_IDLE].count, 1);
 	stage_free(&stage);
 }
 
@@ -155,7 +155,7 @@ static void client_may_go_in_the_turn_of_the_answer(void **state)
 			peer_close(client);
 		stage_settle(stage);
 		assert_int_equal(site_client_count(&stage->site), 0);
-		assert_int_equal(stage_pool(stage)->seats[SEAT_IDLE].count, 1);
+		assert_int_equal(stage_pool(stage)->slots[SLOT_IDLE].count, 1);
 		stage_free(&stage);
 	}
 }
@@ -235,7 +235,7 @@ static void login_has_an_end_while_it_runs(void **state)
 	assert_ends_with(client, "E:FATAL:client_login_timeout");
 	answer(server, "w", "found");
 	stage_settle(stage);
-	assert_int_equal(stage_pool(stage)->seats[SEAT_IDLE].count, 1);
+	assert_int_equal(stage_pool(stage)->slots[SLOT_IDLE].count, 1);
 	stage_free(&stage);
 }
 

@@ -21,7 +21,7 @@
 #define assert_ends_with(peer, expected) \
 	assert_string_equal(peer_last_words(peer), expected)
 
-/* The pool has its welcome, so that no login waits. */
+/* The pool has its login parameters, so that no login waits. */
 static struct stage *warm_stage(const char *settings)
 {
 	struct stage *stage = stage_new("", "");
@@ -39,7 +39,7 @@ static struct peer *come(struct stage *stage, const char *user)
 	return client;
 }
 
-static void greeting_is_complete(void **state)
+static void shared_params_is_complete(void **state)
 {
 	(void)state;
 	struct stage *stage = warm_stage("");
@@ -323,12 +323,12 @@ static void waiting_login_may_go(void **state)
 	peer_first_packet(server);
 	peer_greet(server);
 	stage_settle(stage);
-	assert_int_equal(stage_pool(stage)->seats[SEAT_IDLE].count, 1);
+	assert_int_equal(stage_pool(stage)->slots[SLOT_IDLE].count, 1);
 	stage_free(&stage);
 }
 
-/* The client's close and the welcome come in one turn, in either order. */
-static void welcome_and_end_in_one_turn(void **state)
+/* The client's close and the login parameters come in one turn, in either order. */
+static void login_params_and_end_in_one_turn(void **state)
 {
 	(void)state;
 	for (int order = 0; order < 2; order++) {
@@ -348,7 +348,7 @@ static void welcome_and_end_in_one_turn(void **state)
 	}
 }
 
-static void welcome_is_lost_while_logins_wait(void **state)
+static void login_params_is_lost_while_logins_wait(void **state)
 {
 	(void)state;
 	struct stage *stage = stage_new("", "");
@@ -390,7 +390,7 @@ static void waiting_login_is_killed_with_its_pool(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(greeting_is_complete),
+	    cmocka_unit_test(shared_params_is_complete),
 	    cmocka_unit_test(trust_knows_its_users),
 	    cmocka_unit_test(plain_password),
 	    cmocka_unit_test(md5_password),
@@ -405,8 +405,8 @@ int main(void)
 	    cmocka_unit_test(nobody_gets_in_during_a_shutdown),
 	    cmocka_unit_test(what_is_sent_ahead_is_kept),
 	    cmocka_unit_test(waiting_login_may_go),
-	    cmocka_unit_test(welcome_and_end_in_one_turn),
-	    cmocka_unit_test(welcome_is_lost_while_logins_wait),
+	    cmocka_unit_test(login_params_and_end_in_one_turn),
+	    cmocka_unit_test(login_params_is_lost_while_logins_wait),
 	    cmocka_unit_test(waiting_login_has_an_end),
 	    cmocka_unit_test(waiting_login_is_killed_with_its_pool),
 	};

@@ -14,7 +14,7 @@
 
 #include "../stage/asking.h"
 #include "auth/external_auth.h"
-#include "auth/workers.h"
+#include "auth/helpers.h"
 #include "login/login_state.h"
 #include "session/salted.h"
 #include "wire/codec.h"
@@ -226,7 +226,7 @@ static void keys_are_derived_once(void **state)
 	stage_until(stage, has_all_waiting, stage);
 	assert_int_equal(site->login_clients.count, MANY);
 	assert_int_equal(map_count(site->verifier_waits), 1);
-	assert_true(workers_waiting(site->workers, WORKERS_COMPUTE) <= 1);
+	assert_true(helpers_waiting(site->helpers, HELPERS_COMPUTE) <= 1);
 	peer_close(clients[0]);
 	for (int i = 1; i < MANY; i++)
 		assert_ends_with(clients[i], "E:FATAL:SASL authentication failed");

@@ -64,7 +64,7 @@ static bool has_heard_nothing(const struct peer *client)
 
 static int idle(struct stage *stage)
 {
-	return (int)stage_pool(stage)->seats[SEAT_IDLE].count;
+	return (int)stage_pool(stage)->slots[SLOT_IDLE].count;
 }
 
 static void only_the_first_client_needs_a_server(void **state)

@@ -20,7 +20,7 @@
 #define assert_ends_with(peer, expected) \
 	assert_string_equal(peer_last_words(peer), expected)
 
-/* A stage whose pool has its welcome, so that no client waits for a server. */
+/* A stage whose pool has its login parameters, so that no client waits for a server. */
 static struct stage *warm_stage(const char *settings)
 {
 	struct stage *stage = stage_new("", settings);

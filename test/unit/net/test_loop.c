@@ -677,7 +677,7 @@ static void test_busy(void **state)
 }
 
 /* A waiter that works during its wait, as the kernel does for io_uring. */
-struct worker {
+struct thread {
 	struct loop *loop;
 	unsigned wait_count;
 };
@@ -694,7 +694,7 @@ enum { WORK_US = 20000 };
 
 static int work(void *ctx, int64_t wait_us)
 {
-	struct worker *worker = ctx;
+	struct thread *worker = ctx;
 	uint64_t end_us = thread_us() + WORK_US;
 
 	(void)wait_us;
@@ -719,7 +719,7 @@ static void settle_nothing(void *ctx)
 static void test_busy_while_a_turn_waits(void **state)
 {
 	struct scene *s = *state;
-	struct worker worker = {.loop = s->loop};
+	struct thread worker = {.loop = s->loop};
 	const struct loop_waiter waiter = {.ctx = &worker,
 	    .wait = work,
 	    .may_deliver = has_nothing,

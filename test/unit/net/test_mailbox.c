@@ -1,6 +1,6 @@
 /*
- * Letters to a loop: the order of each sender's letters, the wake-up, and letters that
- * are left when the mailbox is freed.
+ * Messages to a loop: the order of each sender's messages, the wake-up, and messages
+ * that are left when the mailbox is freed.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -17,7 +17,7 @@
 
 enum { POSTERS = 4, LETTERS = 5000, VOLLEYS = 2000, SECOND = 1000000 };
 
-/* The loop of one thread with a mailbox, and the letters that were opened there. */
+/* The loop of one thread with a mailbox, and the messages that were handled there. */
 struct post {
 	struct mem mem;
 	struct loop *loop;
@@ -28,7 +28,7 @@ struct post {
 };
 
 struct note {
-	struct letter letter;
+	struct thread_message message;
 	struct post *at;
 	struct note *posts_next; /* opening it posts this one */
 	char name;
@@ -38,7 +38,7 @@ struct note {
 static void guard_expired(struct deadline *d)
 {
 	(void)d;
-	fail_msg("the letters did not come in time");
+	fail_msg("the messages did not come in time");
 }
 
 static void post_open(struct post *p)
@@ -65,21 +65,21 @@ static void post_close(struct post *p)
 
 /* ---- one thread ---- */
 
-static void write_name(struct letter *letter)
+static void write_name(struct thread_message *message)
 {
-	struct note *note = container_of(letter, struct note, letter);
+	struct note *note = container_of(message, struct note, message);
 	struct post *p = note->at;
 
 	p->opened[p->count++] = note->name;
 	if (note->posts_next)
-		mailbox_post(p->mailbox, &note->posts_next->letter);
+		mailbox_post(p->mailbox, &note->posts_next->message);
 	if (note->name == '.')
 		loop_stop(p->loop);
 }
 
 static struct note named(struct post *p, char name)
 {
-	return (struct note){.letter.open = write_name, .at = p, .name = name};
+	return (struct note){.message.handle = write_name, .at = p, .name = name};
 }
 
 static void opens_in_the_order_of_posting(void **state)
@@ -92,7 +92,7 @@ static void opens_in_the_order_of_posting(void **state)
 	post_open(&p);
 	for (size_t i = 0; i < sizeof(names) - 1; i++) {
 		notes[i] = named(&p, names[i]);
-		mailbox_post(p.mailbox, &notes[i].letter);
+		mailbox_post(p.mailbox, &notes[i].message);
 	}
 	assert_string_equal(p.opened, "");
 	loop_run(p.loop);
@@ -100,7 +100,7 @@ static void opens_in_the_order_of_posting(void **state)
 	post_close(&p);
 }
 
-/* A letter that is posted while others are opened comes after them. */
+/* A message that is posted while others are handled comes after them. */
 static void opens_what_is_posted_meanwhile(void **state)
 {
 	(void)state;
@@ -109,8 +109,8 @@ static void opens_what_is_posted_meanwhile(void **state)
 	post_open(&p);
 	struct note last = named(&p, '.'), b = named(&p, 'b'), a = named(&p, 'a');
 	a.posts_next = &last;
-	mailbox_post(p.mailbox, &a.letter);
-	mailbox_post(p.mailbox, &b.letter);
+	mailbox_post(p.mailbox, &a.message);
+	mailbox_post(p.mailbox, &b.message);
 	loop_run(p.loop);
 	assert_string_equal(p.opened, "ab.");
 	post_close(&p);
@@ -124,8 +124,8 @@ static void opens_all_before_it_is_freed(void **state)
 	post_open(&p);
 	struct note c = named(&p, 'c'), b = named(&p, 'b'), a = named(&p, 'a');
 	b.posts_next = &c;
-	mailbox_post(p.mailbox, &a.letter);
-	mailbox_post(p.mailbox, &b.letter);
+	mailbox_post(p.mailbox, &a.message);
+	mailbox_post(p.mailbox, &b.message);
 	post_close(&p);
 	assert_string_equal(p.opened, "abc");
 	mailbox_free(&p.mailbox);
@@ -139,17 +139,17 @@ static void knows_since_when_letters_wait(void **state)
 	post_open(&p);
 	struct note a = named(&p, 'a'), last = named(&p, '.'), later = named(&p, '.');
 	assert_false(mailbox_is_unread_for(p.mailbox, 0));
-	mailbox_post(p.mailbox, &a.letter);
+	mailbox_post(p.mailbox, &a.message);
 	assert_false(mailbox_is_unread_for(p.mailbox, 3600 * (uint64_t)SECOND));
 	while (!mailbox_is_unread_for(p.mailbox, 1000))
 		;
-	/* the oldest letter counts */
-	mailbox_post(p.mailbox, &last.letter);
+	/* the oldest message counts */
+	mailbox_post(p.mailbox, &last.message);
 	assert_true(mailbox_is_unread_for(p.mailbox, 1000));
 	loop_run(p.loop);
 	assert_false(mailbox_is_unread_for(p.mailbox, 0));
 	/* a time of its own for what comes afterwards */
-	mailbox_post(p.mailbox, &later.letter);
+	mailbox_post(p.mailbox, &later.message);
 	assert_false(mailbox_is_unread_for(p.mailbox, 3600 * (uint64_t)SECOND));
 	loop_run(p.loop);
 	post_close(&p);
@@ -163,9 +163,9 @@ struct poster {
 	struct note notes[LETTERS];
 };
 
-static void check_number(struct letter *letter)
+static void check_number(struct thread_message *message)
 {
-	struct note *note = container_of(letter, struct note, letter);
+	struct note *note = container_of(message, struct note, message);
 	struct post *p = note->at;
 
 	assert_int_equal(note->number, p->last[note->poster] + 1);
@@ -179,7 +179,7 @@ static void *post_many(void *arg)
 	struct poster *poster = arg;
 
 	for (size_t i = 0; i < LETTERS; i++)
-		mailbox_post(poster->to->mailbox, &poster->notes[i].letter);
+		mailbox_post(poster->to->mailbox, &poster->notes[i].message);
 	return NULL;
 }
 
@@ -194,7 +194,7 @@ static void keeps_the_order_of_each_poster(void **state)
 		posters[n].to = &p;
 		for (unsigned i = 0; i < LETTERS; i++)
 			posters[n].notes[i] = (struct note){
-			    .letter.open = check_number,
+			    .message.handle = check_number,
 			    .at = &p,
 			    .poster = n,
 			    .number = i + 1,
@@ -213,26 +213,26 @@ static void keeps_the_order_of_each_poster(void **state)
 	free(posters);
 }
 
-/* Two loops that only wait for one letter, which goes back and forth. */
+/* Two loops that only wait for one message, which goes back and forth. */
 struct court {
 	struct post *sides;
 	struct note ball;
 	unsigned volleys;
 };
 
-static void hit(struct letter *letter)
+static void hit(struct thread_message *message)
 {
-	struct court *court = container_of(letter, struct court, ball.letter);
+	struct court *court = container_of(message, struct court, ball.message);
 	struct post *from = court->ball.at;
 	struct post *to = &court->sides[from == court->sides];
 
-	/* the last letter ends the other loop as well */
+	/* the last message ends the other loop as well */
 	if (++court->volleys > VOLLEYS)
 		loop_stop(from->loop);
 	if (court->volleys > VOLLEYS + 1)
 		return;
 	court->ball.at = to;
-	mailbox_post(to->mailbox, letter);
+	mailbox_post(to->mailbox, message);
 }
 
 static void *play(void *arg)
@@ -247,14 +247,14 @@ static void wakes_a_loop_that_waits(void **state)
 {
 	(void)state;
 	struct post sides[2];
-	struct court court = {.sides = sides, .ball.letter.open = hit};
+	struct court court = {.sides = sides, .ball.message.handle = hit};
 	pthread_t thread;
 
 	post_open(&sides[0]);
 	post_open(&sides[1]);
 	assert_int_equal(pthread_create(&thread, NULL, play, &sides[1]), 0);
 	court.ball.at = &sides[0];
-	mailbox_post(sides[0].mailbox, &court.ball.letter);
+	mailbox_post(sides[0].mailbox, &court.ball.message);
 	loop_run(sides[0].loop);
 	pthread_join(thread, NULL);
 	assert_int_equal(court.volleys, VOLLEYS + 2);

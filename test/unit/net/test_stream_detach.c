@@ -31,7 +31,7 @@ struct place {
 	struct net net;
 	struct later stop;
 	struct mailbox *mailbox; /* this and what follows: only between threads */
-	struct letter last;
+	struct thread_message last;
 	pthread_t thread;
 	sem_t is_open;
 	bool is_ring, has_stream;
@@ -45,7 +45,7 @@ struct party {
 	char end_text[sizeof(((struct err *)NULL)->text)];
 	size_t moves_until, move_count;
 	struct later move;
-	struct letter letter;
+	struct thread_message message;
 	struct place *at, *other;
 };
 
@@ -556,9 +556,9 @@ static void test_any_order(void **state)
 
 enum { CARRIED = 1000000 };
 
-static void attach_here(struct letter *letter)
+static void attach_here(struct thread_message *message)
 {
-	struct party *end = container_of(letter, struct party, letter);
+	struct party *end = container_of(message, struct party, message);
 
 	end->at->has_stream = true;
 	stream_attach(&end->stream, &end->at->net);
@@ -572,13 +572,13 @@ static void move_away(struct later *l)
 	end->at->has_stream = false;
 	end->move_count++;
 	swap_places(end);
-	mailbox_post(end->at->mailbox, &end->letter);
+	mailbox_post(end->at->mailbox, &end->message);
 }
 
-/* The last letter of the second thread. */
-static void stop_place(struct letter *letter)
+/* The last message of the second thread. */
+static void stop_place(struct thread_message *message)
 {
-	struct place *place = container_of(letter, struct place, last);
+	struct place *place = container_of(message, struct place, last);
 
 	if (place->has_stream)
 		stream_close(&world->moving.stream);
@@ -591,7 +591,7 @@ static void place_open_mailbox(struct place *place, bool is_ring)
 
 	place_open(place, is_ring);
 	place->mailbox = mailbox_new(place->loop, &err);
-	place->last.open = stop_place;
+	place->last.handle = stop_place;
 }
 
 static void place_close_mailbox(struct place *place)
@@ -627,7 +627,7 @@ static void between_threads(struct world *w, bool has_tls)
 	w->moving.echoes = true;
 	w->moving.moves_until = CARRIED;
 	w->moving.move.run = move_away;
-	w->moving.letter.open = attach_here;
+	w->moving.message.handle = attach_here;
 	if (has_tls)
 		start_tls(w);
 	while (w->peer.got < CARRIED) {

@@ -129,8 +129,8 @@ static void client_limits(void **state)
 static void changed_entries(void **state)
 {
 	struct world w;
-	struct seat seats[2];
-	struct ask asks[2];
+	struct slot slots[2];
+	struct pool_request requests[2];
 	struct verdict v;
 
 	(void)state;
@@ -138,10 +138,10 @@ static void changed_entries(void **state)
 	struct pool *a = world_pool(&w, "a", "u"), *b = world_pool(&w, "b", "u");
 	for (int i = 0; i < 2; i++) {
 		struct pool *pool = i ? b : a;
-		world_join(pool, &asks[i]);
-		world_ask(&w, &asks[i], VERDICT_WAIT);
-		world_dial(&w, pool, &seats[i], VERDICT_GRANT);
-		world_give(&w, &seats[i], VERDICT_REST);
+		world_join(pool, &requests[i]);
+		world_ask(&w, &requests[i], VERDICT_WAIT);
+		world_dial(&w, pool, &slots[i], VERDICT_GRANT);
+		world_give(&w, &slots[i], VERDICT_REST);
 	}
 	world_was_kicked(&w, a);
 	world_adopt(&w,
@@ -150,21 +150,21 @@ static void changed_entries(void **state)
 	    NULL);
 	assert_string_equal(w.notes, "");
 	assert_non_null(catalog_find_database(w.c, "n"));
-	assert_true(seats[0].is_dirty && !pool_has_welcome(a));
-	assert_false(seats[1].is_dirty);
-	assert_true(pool_has_welcome(b));
+	assert_true(slots[0].is_dirty && !pool_has_login_params(a));
+	assert_false(slots[1].is_dirty);
+	assert_true(pool_has_login_params(b));
 	assert_int_equal(pool_size(b), 7);
 	v = world_next(&w, a, VERDICT_RETIRE);
 	assert_string_equal(v.text, "database configuration changed");
 	world_next(&w, b, VERDICT_NONE);
 	/* SET marks no pool dirty. */
 	world_set(&w, "verbose", "1");
-	assert_true(pool_has_welcome(b));
+	assert_true(pool_has_login_params(b));
 	catalog_mark_dirty(w.c, b->database);
-	assert_false(pool_has_welcome(b));
+	assert_false(pool_has_login_params(b));
 	for (int i = 0; i < 2; i++) {
-		pool_gone(&seats[i], w.now);
-		pool_part(&asks[i]);
+		pool_gone(&slots[i], w.now);
+		pool_part(&requests[i]);
 	}
 	world_done(&w);
 }
@@ -206,8 +206,8 @@ static void entries_keep_their_databases(void **state)
 static void gone_databases(void **state)
 {
 	struct world w;
-	struct seat seat;
-	struct ask ask;
+	struct slot slot;
+	struct pool_request request;
 
 	(void)state;
 	world_init(&w, "[databases]\na=dbname=x\nb=\n[pgbouncer]\n");
@@ -215,9 +215,9 @@ static void gone_databases(void **state)
 	struct database *a = pool->database;
 	database_hold(a);
 	database_hold(a);
-	world_join(pool, &ask);
-	world_ask(&w, &ask, VERDICT_WAIT);
-	world_dial(&w, pool, &seat, VERDICT_GRANT);
+	world_join(pool, &request);
+	world_ask(&w, &request, VERDICT_WAIT);
+	world_dial(&w, pool, &slot, VERDICT_GRANT);
 	world_adopt(&w, "[databases]\nb=\n[pgbouncer]\n", NULL);
 	assert_string_equal(w.notes, "dropping database 'a' as it does not exist "
 				     "anymore or inactive auto-database\n");
@@ -231,7 +231,7 @@ static void gone_databases(void **state)
 	assert_string_equal(a->config->dbname, "x");
 	/* A client is in the middle of its login. */
 	struct pool *late = catalog_pool(a, catalog_user(w.c, "v"));
-	struct ask late_ask;
+	struct pool_request late_ask;
 	world_join(late, &late_ask);
 	assert_string_equal(
 	    world_ask(&w, &late_ask, VERDICT_REFUSE).text, "database removed");
@@ -239,10 +239,10 @@ static void gone_databases(void **state)
 	pool_free_if_unused(late);
 	database_release(a);
 	assert_string_equal(
-	    world_give(&w, &seat, VERDICT_RESET).seat->pool->database->name, "a");
-	assert_string_equal(pool_tested(&seat, w.now).text, "database removed");
-	world_gone(&w, &seat);
-	pool_part(&ask);
+	    world_give(&w, &slot, VERDICT_RESET).slot->pool->database->name, "a");
+	assert_string_equal(pool_tested(&slot, w.now).text, "database removed");
+	world_gone(&w, &slot);
+	pool_part(&request);
 	assert_int_equal(w.freed, 1);
 	pool_free_if_unused(pool);
 	assert_int_equal(w.freed, 2);
@@ -258,14 +258,14 @@ static void gone_databases(void **state)
 static void killed_pools(void **state)
 {
 	struct world w;
-	struct ask ask;
+	struct pool_request request;
 
 	(void)state;
 	world_init(&w, "[databases]\na=\nb=\nc=\n[pgbouncer]\n");
 	catalog_add_admin(w.c, NULL);
 	struct pool *a = world_pool(&w, "a", "u");
 	world_pool(&w, "b", "u");
-	world_join(a, &ask);
+	world_join(a, &request);
 	catalog_kill(w.c, NULL, "database removed");
 	assert_int_equal(w.kill_count, 1);
 	assert_int_equal(w.freed, 1);
@@ -276,7 +276,7 @@ static void killed_pools(void **state)
 	/* A new pool exists beside the dying one. */
 	struct pool *again = world_pool(&w, "a", "u");
 	assert_ptr_not_equal(again, a);
-	pool_part(&ask);
+	pool_part(&request);
 	pool_free_if_unused(again);
 	pool_free_if_unused(a);
 	assert_int_equal(w.freed, 2);
@@ -309,7 +309,7 @@ static void forced_users(void **state)
 	    w.notes, "losing forced user not supported, keeping old setting\n");
 	assert_string_equal(a->forced_user->name, "f");
 	assert_string_equal(pool_server_secret(pool)->text, "one");
-	assert_false(pool_has_welcome(pool));
+	assert_false(pool_has_login_params(pool));
 	world_adopt(&w, "[databases]\na=user=f\n[pgbouncer]\n", NULL);
 	assert_string_equal(w.notes, "");
 	assert_string_equal(pool_server_secret(pool)->text, "two");
@@ -488,11 +488,11 @@ static void auto_databases(void **state)
 	assert_non_null(catalog_database(w.c, name, &is_new));
 	/* A changed template changes the databases made from it; none stays old. */
 	struct pool *pool = world_pool(&w, "x", "u");
-	pool_welcomed(pool);
+	pool_got_login_params(pool);
 	world_adopt(&w, AUTO_INI("port=1", ""), NULL);
-	assert_true(pool_has_welcome(pool));
+	assert_true(pool_has_login_params(pool));
 	world_adopt(&w, AUTO_INI("port=2", ""), NULL);
-	assert_false(pool_has_welcome(pool));
+	assert_false(pool_has_login_params(pool));
 	assert_int_equal(x->config->port, 2);
 	world_adopt(&w, "[databases]\n[pgbouncer]\n", NULL);
 	world_adopt(&w, "[databases]\n[pgbouncer]\n", NULL);
@@ -532,12 +532,12 @@ static void idle_ones_are_dropped(void **state)
 	assert_true(database_enter(x, false));
 	y->paused = true;
 	assert_int_equal(x->idle_since_us, 0);
-	struct ask ask;
+	struct pool_request request;
 	struct pool *a = world_pool(&w, "a", "u");
-	world_join(a, &ask);
+	world_join(a, &request);
 	assert_int_equal(a->idle_since_us, 0);
-	w.now = ask.last_us = start + 5 * SECOND;
-	pool_part(&ask);
+	w.now = request.last_us = start + 5 * SECOND;
+	pool_part(&request);
 	assert_int_equal(a->idle_since_us, w.now);
 	assert_int_equal(
 	    catalog_housekeeping(w.c, w.now, NULL, NULL), start + 15 * SECOND);
@@ -677,8 +677,8 @@ static void sorted_walks_and_snapshots(void **state)
 	assert_ptr_equal(pools[1], av);
 	assert_ptr_equal(pools[2], bu);
 	free(pools);
-	struct ask ask;
-	world_join(bu, &ask);
+	struct pool_request request;
+	world_join(bu, &request);
 	bu->stats.query_count = 5;
 	catalog_snapshot_stats(w.c, 7);
 	bu->stats.query_count = 9;
@@ -689,7 +689,7 @@ static void sorted_walks_and_snapshots(void **state)
 	assert_int_equal(w.c->older_snapshot_us, 7);
 	/* An unused pool is in the snapshots until both have its last counts. */
 	bu->stats.query_count = 10;
-	pool_part(&ask);
+	pool_part(&request);
 	assert_int_equal(w.c->counted.count, 1);
 	catalog_snapshot_stats(w.c, 9);
 	assert_int_equal(w.c->counted.count, 1);
@@ -697,13 +697,13 @@ static void sorted_walks_and_snapshots(void **state)
 	assert_int_equal(w.c->counted.count, 0);
 	assert_int_equal(bu->history.older.query_count, 10);
 	/* The pool is counted again when a client joins. */
-	world_join(bu, &ask);
+	world_join(bu, &request);
 	assert_int_equal(w.c->counted.count, 1);
 	bu->stats.query_count = 11;
 	catalog_snapshot_stats(w.c, 11);
 	assert_int_equal(bu->history.older.query_count, 10);
 	assert_int_equal(bu->history.newer.query_count, 11);
-	pool_part(&ask);
+	pool_part(&request);
 	/* Changed settings do not kick pools that have no clients. */
 	world_was_kicked(&w, bu);
 	world_set(&w, "default_pool_size", "3");

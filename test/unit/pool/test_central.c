@@ -26,13 +26,13 @@ static struct central_view view_of(struct central *c, unsigned worker)
 static struct central_pool *pool_of(
     struct central_view *view, const char *database, const char *user)
 {
-	struct central_limit *limits[ROOM_COUNT];
+	struct central_limit *limits[CONN_LIMIT_COUNT];
 
-	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++)
-		limits[kind] =
-		    central_limit_hold(view, kind, kind == ROOM_USER ? user : database);
+	for (enum conn_limit kind = 0; kind < CONN_LIMIT_COUNT; kind++)
+		limits[kind] = central_limit_hold(
+		    view, kind, kind == CONN_LIMIT_USER ? user : database);
 	struct central_pool *pool = central_pool_hold(view, database, user, limits);
-	for (enum room_kind kind = 0; kind < ROOM_COUNT; kind++)
+	for (enum conn_limit kind = 0; kind < CONN_LIMIT_COUNT; kind++)
 		central_limit_release(view, &limits[kind]);
 	return pool;
 }
@@ -45,17 +45,18 @@ static void one_object_for_one_name(void **state)
 	struct central_pool *pools[] = {pool_of(&view, "d", "u"),
 	    pool_of(&other, "d", "u"), pool_of(&view, "du", ""),
 	    pool_of(&view, "", "du")};
-	struct central_limit *limits[] = {central_limit_hold(&view, ROOM_USER, "d"),
-	    central_limit_hold(&view, ROOM_DATABASE, "d"),
-	    central_limit_hold(&other, ROOM_PROCESS, NULL)};
+	struct central_limit *limits[] = {
+	    central_limit_hold(&view, CONN_LIMIT_USER, "d"),
+	    central_limit_hold(&view, CONN_LIMIT_DATABASE, "d"),
+	    central_limit_hold(&other, CONN_LIMIT_PROCESS, NULL)};
 
 	assert_ptr_equal(pools[0], pools[1]);
 	for (size_t i = 1; i < 4; i++)
 		for (size_t k = i + 1; k < 4; k++)
 			assert_ptr_not_equal(pools[i], pools[k]);
 	assert_ptr_not_equal(limits[0], limits[1]);
-	assert_ptr_equal(pools[0]->limits[ROOM_DATABASE], limits[1]);
-	assert_ptr_equal(pools[2]->limits[ROOM_PROCESS], limits[2]);
+	assert_ptr_equal(pools[0]->limits[CONN_LIMIT_DATABASE], limits[1]);
+	assert_ptr_equal(pools[2]->limits[CONN_LIMIT_PROCESS], limits[2]);
 	assert_true(central_claim_news(&view, &pools[0]->name));
 	assert_false(central_claim_news(&other, &pools[0]->name));
 	/* a pool's reference to its limits makes nobody a holder of them */
@@ -86,7 +87,8 @@ static void databases_with_a_pool(void **state)
 	struct central_view view = view_of(c, 0);
 	struct central_pool *pools[] = {
 	    pool_of(&view, "d", "u"), pool_of(&view, "d", "v")};
-	struct central_limit *limit = central_limit_hold(&view, ROOM_DATABASE, "e");
+	struct central_limit *limit =
+	    central_limit_hold(&view, CONN_LIMIT_DATABASE, "e");
 	struct central_host *host = central_host_hold(&view, "", "f");
 	int count = 0;
 
@@ -115,10 +117,10 @@ static void counts_what_nobody_holds(void **state)
 	assert_true(central_claim_news(&view, &pool->name));
 	atomic_fetch_sub(&pool->servers, 1);
 	central_pool_release(&view, &pool);
-	struct central_limit *limit = central_limit_hold(&view, ROOM_USER, "u");
+	struct central_limit *limit = central_limit_hold(&view, CONN_LIMIT_USER, "u");
 	atomic_fetch_add(&limit->clients, 1);
 	central_limit_release(&view, &limit);
-	limit = central_limit_hold(&view, ROOM_USER, "u");
+	limit = central_limit_hold(&view, CONN_LIMIT_USER, "u");
 	assert_int_equal(limit->clients, 1);
 	central_limit_release(&view, &limit);
 	central_free(&c);
@@ -155,14 +157,14 @@ static void told_when_the_lock_is_free(void **state)
 	central_tell(&view, 2, NOTE_LOOK, pool, NULL);
 	central_tell(&view, 2, NOTE_LOOK, pool, NULL);
 	central_tell(&view, 2, NOTE_GIVE_UP, pool, NULL);
-	central_tell(&view, 3, NOTE_MAKE_ROOM, NULL, pool->limits[ROOM_USER]);
+	central_tell(&view, 3, NOTE_MAKE_ROOM, NULL, pool->limits[CONN_LIMIT_USER]);
 	central_unlock(&view);
 	assert_int_equal(posted_count, 0);
 	central_unlock(&view);
 	assert_int_equal(posted_count, 3);
 	assert_int_equal(posted[0]->kind, NOTE_LOOK);
 	assert_int_equal(posted[0]->worker, 2);
-	assert_ptr_equal(posted[2]->limit, pool->limits[ROOM_USER]);
+	assert_ptr_equal(posted[2]->limit, pool->limits[CONN_LIMIT_USER]);
 	/* a note keeps what it is about */
 	pool->places[2].part = NULL;
 	central_pool_release(&view, &pool);
@@ -183,7 +185,8 @@ static unsigned write(struct central_view *view, struct central_pool *pool,
 
 	buf_init(&buf, 0);
 	buf_put_text(&buf, text);
-	assert_int_equal(central_write_welcome(view, pool, &number, &buf), expected);
+	assert_int_equal(
+	    central_write_login_params(view, pool, &number, &buf), expected);
 	buf_done(&buf);
 	return number;
 }
@@ -194,13 +197,13 @@ static void expect(struct central_view *view, struct central_pool *pool,
 	struct buf buf;
 
 	buf_init(&buf, 0);
-	assert_int_equal(central_welcome(pool), number);
-	assert_int_equal(central_read_welcome(view, pool, &buf), number);
+	assert_int_equal(central_login_params(pool), number);
+	assert_int_equal(central_read_login_params(view, pool, &buf), number);
 	assert_string_equal(buf_text(&buf), text);
 	buf_done(&buf);
 }
 
-static void welcome_of_the_last_writer(void **state)
+static void login_params_of_the_last_writer(void **state)
 {
 	(void)state;
 	struct central *c = central_new(WORKERS);
@@ -208,7 +211,7 @@ static void welcome_of_the_last_writer(void **state)
 	struct central_pool *pool = pool_of(&a, "d", "u");
 	unsigned first, second;
 
-	assert_int_equal(central_welcome(pool), 0);
+	assert_int_equal(central_login_params(pool), 0);
 	first = write(&a, pool, 0, "one", true);
 	/* the other has not read it */
 	assert_int_equal(write(&b, pool, 0, "two", false), 0);
@@ -217,15 +220,15 @@ static void welcome_of_the_last_writer(void **state)
 	assert_int_not_equal(second, first);
 	expect(&a, pool, second, "three");
 	/* a worker that has yet to forget it brings nothing back */
-	a.order = 1;
-	central_forget_welcome(&a, pool);
-	assert_int_equal(central_welcome(pool), 0);
+	a.broadcast = 1;
+	central_forget_login_params(&a, pool);
+	assert_int_equal(central_login_params(pool), 0);
 	assert_int_equal(write(&b, pool, 0, "four", true), 0);
-	assert_int_equal(central_welcome(pool), 0);
+	assert_int_equal(central_login_params(pool), 0);
 	/* what was written after the order stays when others follow it */
 	first = write(&a, pool, 0, "five", true);
-	b.order = 1;
-	central_forget_welcome(&b, pool);
+	b.broadcast = 1;
+	central_forget_login_params(&b, pool);
 	expect(&b, pool, first, "five");
 	central_pool_release(&a, &pool);
 	central_free(&c);
@@ -247,7 +250,7 @@ static void *rush(void *arg)
 
 	for (int i = 0; i < TURNS; i++) {
 		struct central_limit *limit =
-		    central_limit_hold(&r->view, ROOM_USER, "u");
+		    central_limit_hold(&r->view, CONN_LIMIT_USER, "u");
 		central_lock(&r->view);
 		bool may = limit->servers < LIMIT;
 		if (may)
@@ -269,7 +272,7 @@ static void limit_among_threads(void **state)
 	(void)state;
 	struct central *c = central_new(WORKERS);
 	struct central_view view = view_of(c, 0);
-	struct central_limit *limit = central_limit_hold(&view, ROOM_USER, "u");
+	struct central_limit *limit = central_limit_hold(&view, CONN_LIMIT_USER, "u");
 	struct rival rivals[WORKERS] = {0};
 
 	for (unsigned i = 0; i < WORKERS; i++) {
@@ -296,7 +299,7 @@ int main(void)
 	    cmocka_unit_test(databases_with_a_pool),
 	    cmocka_unit_test(counts_what_nobody_holds),
 	    cmocka_unit_test(told_when_the_lock_is_free),
-	    cmocka_unit_test(welcome_of_the_last_writer),
+	    cmocka_unit_test(login_params_of_the_last_writer),
 	    cmocka_unit_test(limit_among_threads),
 	};
 

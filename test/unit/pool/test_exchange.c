@@ -12,14 +12,14 @@
 #include <cmocka.h>
 
 #include "base/map.h"
+#include "pool/conn_limits.h"
 #include "pool/exchange.h"
 #include "pool/hosts.h"
 #include "pool/notes.h"
 #include "pool/pool_effective.h"
-#include "pool/room.h"
 #include "world.h"
 
-enum { SITES = 3, SEATS = 8, ASKS = 12, NOTES = 64, MS = 1000 };
+enum { SITES = 3, SLOTS = 8, REQUESTS = 12, NOTES = 64, MS = 1000 };
 
 static const char ini[] = "[databases]\n"
 			  "d =\n"
@@ -36,8 +36,8 @@ struct county {
 	struct world sites[SITES];
 	struct central *central;
 	struct pool *pools[SITES]; /* of database d and user u */
-	struct seat seats[SEATS];
-	struct ask asks[ASKS];
+	struct slot slots[SLOTS];
+	struct pool_request requests[REQUESTS];
 	struct central_note *sent[NOTES]; /* not yet delivered */
 	size_t sent_count;
 };
@@ -107,20 +107,21 @@ static void forget_notes(void)
 static int tear_down(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < SEATS; i++)
-		pool_gone(&county.seats[i], county.sites[0].now);
-	for (size_t i = 0; i < ASKS; i++)
-		pool_part(&county.asks[i]);
+	for (size_t i = 0; i < SLOTS; i++)
+		pool_gone(&county.slots[i], county.sites[0].now);
+	for (size_t i = 0; i < REQUESTS; i++)
+		pool_part(&county.requests[i]);
 	forget_notes();
 	/* nothing is counted any more */
 	const struct central_pool *whole = county.pools[0]->part.whole;
-	assert_int_equal(whole->limits[ROOM_PROCESS]->servers, 0);
+	assert_int_equal(whole->limits[CONN_LIMIT_PROCESS]->servers, 0);
 	assert_int_equal(whole->servers, 0);
 	assert_int_equal(whole->connected, 0);
 	assert_int_equal(whole->waiting, 0);
 	assert_int_equal(whole->queued, 0);
 	for (unsigned i = 0; i < SITES; i++) {
-		assert_int_equal(whole->limits[ROOM_PROCESS]->lines[i].resting, 0);
+		assert_int_equal(
+		    whole->limits[CONN_LIMIT_PROCESS]->lines[i].resting, 0);
 		assert_int_equal(whole->places[i].arriving, 0);
 	}
 	assert_int_equal(county.central->starving, 0);
@@ -149,41 +150,41 @@ static struct verdict next(unsigned site, enum verdict_kind kind)
 }
 
 /* A client of this site asks for a server. */
-static struct ask *ask(unsigned site, enum verdict_kind kind)
+static struct pool_request *ask(unsigned site, enum verdict_kind kind)
 {
-	struct ask *a = county.asks;
+	struct pool_request *a = county.requests;
 
 	while (a->pool)
-		assert_true(++a < county.asks + ASKS);
+		assert_true(++a < county.requests + REQUESTS);
 	world_join(county.pools[site], a);
 	world_ask(&county.sites[site], a, kind);
 	return a;
 }
 
-static struct seat *unused_seat(void)
+static struct slot *unused_slot(void)
 {
-	struct seat *seat = county.seats;
+	struct slot *slot = county.slots;
 
-	while (seat->pool)
-		assert_true(++seat < county.seats + SEATS);
-	return seat;
+	while (slot->pool)
+		assert_true(++slot < county.slots + SLOTS);
+	return slot;
 }
 
-static struct seat *dial_in(struct pool *pool, unsigned site, enum verdict_kind kind)
+static struct slot *dial_in(struct pool *pool, unsigned site, enum verdict_kind kind)
 {
-	struct seat *seat = unused_seat();
+	struct slot *slot = unused_slot();
 
-	world_dial(&county.sites[site], pool, seat, kind);
-	return seat;
+	world_dial(&county.sites[site], pool, slot, kind);
+	return slot;
 }
 
 /* A client of this site gets a new server. */
-static struct ask *ask_and_dial(unsigned site)
+static struct pool_request *ask_and_dial(unsigned site)
 {
-	struct ask *a = ask(site, VERDICT_WAIT);
+	struct pool_request *a = ask(site, VERDICT_WAIT);
 
 	dial_in(county.pools[site], site, VERDICT_GRANT);
-	assert_non_null(a->seat);
+	assert_non_null(a->slot);
 	return a;
 }
 
@@ -193,7 +194,7 @@ static int servers(void)
 	return county.pools[0]->part.whole->servers;
 }
 
-static int servers_under(enum room_kind kind)
+static int servers_under(enum conn_limit kind)
 {
 	return county.pools[0]->part.whole->limits[kind]->servers;
 }
@@ -257,21 +258,21 @@ static void expect_told(unsigned worker)
 	assert_true(county.pools[worker]->is_kicked);
 }
 
-/* Carries the seat of the verdict to its new site. */
-static struct seat *carry(unsigned from, const struct verdict *v)
+/* Carries the slot of the verdict to its new site. */
+static struct slot *carry(unsigned from, const struct verdict *v)
 {
 	struct pool *pool = county.pools[v->site];
-	struct seat *seat = unused_seat();
-	struct seat was = *v->seat;
+	struct slot *slot = unused_slot();
+	struct slot was = *v->slot;
 
 	assert_int_equal(v->kind, VERDICT_HAND);
-	assert_int_equal(was.state, SEAT_NONE);
+	assert_int_equal(was.state, SLOT_NONE);
 	was.state = was.carried_as;
-	pool_carried(v->seat);
-	world_gone(&county.sites[from], v->seat);
-	*seat = (struct seat){.state = SEAT_NONE};
-	pool_move_in(pool, seat, NULL, &was, NULL, 5432, county.sites[v->site].now);
-	return seat;
+	pool_carried(v->slot);
+	world_gone(&county.sites[from], v->slot);
+	*slot = (struct slot){.state = SLOT_NONE};
+	pool_move_in(pool, slot, NULL, &was, NULL, 5432, county.sites[v->site].now);
+	return slot;
 }
 
 /* ---- limits ---- */
@@ -283,11 +284,11 @@ static void pool_size_over_all(void **state)
 	next(0, VERDICT_DIAL);
 	/* the server counts before it is dialed */
 	assert_int_equal(servers(), 1);
-	struct seat *seat = unused_seat();
-	pool_dialing(county.pools[0], seat, county.sites[0].now);
+	struct slot *slot = unused_slot();
+	pool_dialing(county.pools[0], slot, county.sites[0].now);
 	assert_int_equal(servers(), 1);
-	pool_welcomed(county.pools[0]);
-	pool_logged_in(seat, county.sites[0].now);
+	pool_got_login_params(county.pools[0]);
+	pool_logged_in(slot, county.sites[0].now);
 	ask_and_dial(1);
 	assert_int_equal(servers(), 2);
 	for (unsigned i = 0; i < SITES; i++) {
@@ -318,21 +319,21 @@ static void expect_shared_limit(const char *name)
 		ask(i, VERDICT_WAIT);
 		next(i, VERDICT_NONE);
 	}
-	assert_int_equal(servers_under(ROOM_PROCESS), 2);
+	assert_int_equal(servers_under(CONN_LIMIT_PROCESS), 2);
 }
 
 static void max_db_connections_over_all(void **state)
 {
 	(void)state;
 	expect_shared_limit("max_db_connections");
-	assert_int_equal(servers_under(ROOM_DATABASE), 2);
+	assert_int_equal(servers_under(CONN_LIMIT_DATABASE), 2);
 }
 
 static void max_user_connections_over_all(void **state)
 {
 	(void)state;
 	expect_shared_limit("max_user_connections");
-	assert_int_equal(servers_under(ROOM_USER), 2);
+	assert_int_equal(servers_under(CONN_LIMIT_USER), 2);
 }
 
 static void max_server_connections_over_all(void **state)
@@ -348,7 +349,7 @@ static void max_waiting_clients_over_all(void **state)
 	set_all("default_pool_size", "1");
 	ask_and_dial(0);
 	ask(1, VERDICT_WAIT);
-	struct ask *second = ask(0, VERDICT_WAIT);
+	struct pool_request *second = ask(0, VERDICT_WAIT);
 	for (unsigned i = 0; i < SITES; i++) {
 		ask(i, VERDICT_REFUSE);
 		assert_int_equal(pool_queued_everywhere(county.pools[i]), 2);
@@ -363,9 +364,9 @@ static void max_waiting_clients_over_all(void **state)
 static void queue_that_moves_refuses_nobody(void **state)
 {
 	(void)state;
-	struct ask *holder = ask_and_dial(0);
+	struct pool_request *holder = ask_and_dial(0);
 	set_all("max_waiting_clients", "1");
-	world_give(&county.sites[0], holder->seat, VERDICT_REST);
+	world_give(&county.sites[0], holder->slot, VERDICT_REST);
 	ask(1, VERDICT_WAIT);
 	ask(2, VERDICT_WAIT);
 }
@@ -374,11 +375,11 @@ static void queue_that_moves_refuses_nobody(void **state)
 static void queue_that_moves_is_limited(void **state)
 {
 	(void)state;
-	struct ask *holder = ask_and_dial(0);
+	struct pool_request *holder = ask_and_dial(0);
 	set_all("default_pool_size", "1");
 	set_all("max_waiting_clients", "1");
-	world_give(&county.sites[0], holder->seat, VERDICT_REST);
-	struct ask *first = ask(1, VERDICT_WAIT);
+	world_give(&county.sites[0], holder->slot, VERDICT_REST);
+	struct pool_request *first = ask(1, VERDICT_WAIT);
 	ask(1, VERDICT_WAIT);
 	ask(1, VERDICT_REFUSE);
 	ask(2, VERDICT_REFUSE);
@@ -394,13 +395,13 @@ static void queue_that_moves_is_limited(void **state)
 	ask(0, VERDICT_REFUSE);
 }
 
-static struct seat *begin_cancel(unsigned site)
+static struct slot *begin_cancel(unsigned site)
 {
-	struct seat *seat = unused_seat();
+	struct slot *slot = unused_slot();
 
 	assert_true(pool_may_dial_cancel(county.pools[site]));
-	pool_dialing_cancel(county.pools[site], seat, county.sites[site].now);
-	return seat;
+	pool_dialing_cancel(county.pools[site], slot, county.sites[site].now);
+	return slot;
 }
 
 /* Cancel requests may double the pool, and that of all sites together; but each site
@@ -413,9 +414,9 @@ static void cancels_over_all(void **state)
 	begin_cancel(0);
 	begin_cancel(0);
 	assert_false(pool_may_dial_cancel(county.pools[0]));
-	struct seat *seat = begin_cancel(1);
+	struct slot *slot = begin_cancel(1);
 	assert_false(pool_may_dial_cancel(county.pools[1]));
-	pool_gone(seat, county.sites[1].now);
+	pool_gone(slot, county.sites[1].now);
 	assert_true(pool_may_dial_cancel(county.pools[1]));
 }
 
@@ -423,15 +424,15 @@ static void cancels_over_all(void **state)
 static void told_of_room(void **state)
 {
 	(void)state;
-	struct ask *first = ask_and_dial(0);
+	struct pool_request *first = ask_and_dial(0);
 
 	ask_and_dial(0);
 	ask(1, VERDICT_WAIT);
 	next(1, VERDICT_NONE);
 	forget_notes();
-	struct seat *seat = first->seat;
-	pool_abandon(seat, county.sites[0].now);
-	world_gone(&county.sites[0], seat);
+	struct slot *slot = first->slot;
+	pool_abandon(slot, county.sites[0].now);
+	world_gone(&county.sites[0], slot);
 	expect_told(1);
 	dial_in(county.pools[1], 1, VERDICT_GRANT);
 }
@@ -440,17 +441,17 @@ static void told_of_room(void **state)
 static void all_are_told_of_room(void **state)
 {
 	(void)state;
-	struct ask *first = ask_and_dial(0), *second = ask_and_dial(0);
+	struct pool_request *first = ask_and_dial(0), *second = ask_and_dial(0);
 
 	for (unsigned i = 1; i < 3; i++) {
 		ask(i, VERDICT_WAIT);
 		next(i, VERDICT_NONE);
 	}
-	struct seat *seats[] = {first->seat, second->seat};
+	struct slot *slots[] = {first->slot, second->slot};
 	forget_notes();
 	for (size_t i = 0; i < 2; i++) {
-		pool_abandon(seats[i], county.sites[0].now);
-		world_gone(&county.sites[0], seats[i]);
+		pool_abandon(slots[i], county.sites[0].now);
+		world_gone(&county.sites[0], slots[i]);
 	}
 	for (unsigned i = 1; i < 3; i++) {
 		expect_told(i);
@@ -466,7 +467,7 @@ static void room_is_left_to_another_site(void **state)
 	(void)state;
 	set_all("max_user_connections", "1");
 	set_all("default_pool_size", "5");
-	struct ask *holder = ask_and_dial(0);
+	struct pool_request *holder = ask_and_dial(0);
 
 	ask(1, VERDICT_WAIT);
 	next(1, VERDICT_NONE);
@@ -475,9 +476,9 @@ static void room_is_left_to_another_site(void **state)
 	next(0, VERDICT_NONE);
 	/* however long the client here has waited, too */
 	pass(SECOND);
-	struct seat *seat = holder->seat;
-	pool_abandon(seat, county.sites[0].now);
-	world_gone(&county.sites[0], seat);
+	struct slot *slot = holder->slot;
+	pool_abandon(slot, county.sites[0].now);
+	world_gone(&county.sites[0], slot);
 	forget_notes();
 	county.pools[0]->is_kicked = false;
 	struct verdict v = next(0, VERDICT_NONE);
@@ -488,10 +489,10 @@ static void room_is_left_to_another_site(void **state)
 	 * client gets the server nevertheless */
 	pass(SECOND);
 	dial_in(county.pools[0], 0, VERDICT_HAND);
-	struct seat *opened = county.seats;
+	struct slot *opened = county.slots;
 	while (opened->pool != county.pools[0] || !opened->is_carried)
 		opened++;
-	v = (struct verdict){.kind = VERDICT_HAND, .seat = opened, .site = 1};
+	v = (struct verdict){.kind = VERDICT_HAND, .slot = opened, .site = 1};
 	carry(0, &v);
 	next(1, VERDICT_GRANT);
 }
@@ -500,10 +501,10 @@ static void room_is_left_to_another_site(void **state)
 static void surplus_rests_elsewhere(void **state)
 {
 	(void)state;
-	struct ask *holder = ask_and_dial(0);
+	struct pool_request *holder = ask_and_dial(0);
 
 	ask_and_dial(1);
-	world_give(&county.sites[0], holder->seat, VERDICT_REST);
+	world_give(&county.sites[0], holder->slot, VERDICT_REST);
 	set_all("default_pool_size", "1");
 	forget_notes();
 	next(1, VERDICT_NONE);
@@ -518,7 +519,7 @@ static void killed_pool_is_shown_no_more(void **state)
 	struct pool *old = county.pools[1];
 	const struct central_pool *whole = old->part.whole;
 
-	struct ask *gone = ask(1, VERDICT_WAIT);
+	struct pool_request *gone = ask(1, VERDICT_WAIT);
 	assert_int_equal(whole->waiting, 1);
 	catalog_kill(county.sites[1].c, old->database, "killed");
 	assert_int_equal(whole->waiting, 0);
@@ -538,14 +539,14 @@ static void killed_pool_is_shown_no_more(void **state)
 static void paused_pool_receives_nothing(void **state)
 {
 	(void)state;
-	struct ask *holder = ask_and_dial(0);
+	struct pool_request *holder = ask_and_dial(0);
 
 	ask(1, VERDICT_WAIT);
 	pass(SECOND);
 	county.pools[1]->database->paused = true;
 	next(1, VERDICT_NONE);
 	assert_int_equal(
-	    pool_give(holder->seat, county.sites[0].now).kind, VERDICT_REST);
+	    pool_give(holder->slot, county.sites[0].now).kind, VERDICT_REST);
 	county.pools[1]->database->paused = false;
 	next(1, VERDICT_NONE);
 	assert_int_equal(hands(0).site, 1);
@@ -557,14 +558,14 @@ static void min_pool_size_over_all(void **state)
 	(void)state;
 	set_all("min_pool_size", "1");
 	for (unsigned i = 0; i < 2; i++)
-		world_join(county.pools[i], &county.asks[i]);
+		world_join(county.pools[i], &county.requests[i]);
 	next(0, VERDICT_DIAL);
 	next(1, VERDICT_NONE);
-	struct seat *seat = unused_seat();
-	pool_dialing(county.pools[0], seat, county.sites[0].now);
+	struct slot *slot = unused_slot();
+	pool_dialing(county.pools[0], slot, county.sites[0].now);
 	next(1, VERDICT_NONE);
-	pool_welcomed(county.pools[0]);
-	pool_logged_in(seat, county.sites[0].now);
+	pool_got_login_params(county.pools[0]);
+	pool_logged_in(slot, county.sites[0].now);
 	for (unsigned i = 0; i < 2; i++)
 		next(i, VERDICT_NONE);
 	assert_int_equal(servers(), 1);
@@ -575,27 +576,27 @@ static void min_pool_size_over_all(void **state)
 static void min_pool_size_of_clients_elsewhere(void **state)
 {
 	(void)state;
-	struct ask *leaver = ask_and_dial(0);
-	struct seat *seat = leaver->seat;
+	struct pool_request *leaver = ask_and_dial(0);
+	struct slot *slot = leaver->slot;
 
 	set_all("min_pool_size", "1");
-	world_join(county.pools[2], &county.asks[ASKS - 1]);
-	world_give(&county.sites[0], seat, VERDICT_REST);
+	world_join(county.pools[2], &county.requests[REQUESTS - 1]);
+	world_give(&county.sites[0], slot, VERDICT_REST);
 	pool_part(leaver);
 	next(2, VERDICT_NONE);
 	forget_notes();
 	county.pools[0]->is_kicked = false;
-	pool_abandon(seat, county.sites[0].now);
-	world_gone(&county.sites[0], seat);
+	pool_abandon(slot, county.sites[0].now);
+	world_gone(&county.sites[0], slot);
 	assert_true(county.pools[0]->is_kicked);
 	next(0, VERDICT_NONE);
 	expect_told(2);
 	next(2, VERDICT_DIAL);
-	pool_dialing(county.pools[2], unused_seat(), county.sites[2].now);
+	pool_dialing(county.pools[2], unused_slot(), county.sites[2].now);
 	/* nobody is left to need any */
-	pool_part(&county.asks[ASKS - 1]);
+	pool_part(&county.requests[REQUESTS - 1]);
 	forget_notes();
-	pool_gone(county.seats, county.sites[2].now);
+	pool_gone(county.slots, county.sites[2].now);
 	next(0, VERDICT_NONE);
 	next(2, VERDICT_NONE);
 	no_note(NOTE_LOOK);
@@ -607,24 +608,24 @@ static void room_is_asked_for(void **state)
 	(void)state;
 	struct world *w = &county.sites[1];
 	struct pool *other = world_pool(w, "e", "u");
-	struct ask *client = &county.asks[ASKS - 1];
+	struct pool_request *client = &county.requests[REQUESTS - 1];
 
 	set_all("max_user_connections", "1");
 	world_join(other, client);
 	world_ask(w, client, VERDICT_WAIT);
-	struct seat *seat = dial_in(other, 1, VERDICT_GRANT);
-	struct ask *first = ask(0, VERDICT_WAIT);
+	struct slot *slot = dial_in(other, 1, VERDICT_GRANT);
+	struct pool_request *first = ask(0, VERDICT_WAIT);
 	next(0, VERDICT_NONE);
 	no_note(NOTE_MAKE_ROOM);
 	pool_withdraw(first);
-	world_give(w, seat, VERDICT_REST);
+	world_give(w, slot, VERDICT_REST);
 	forget_notes();
 	world_ask(&county.sites[0], first, VERDICT_WAIT);
 	next(0, VERDICT_NONE);
 	assert_int_equal(only_note(NOTE_MAKE_ROOM), 1);
 	struct verdict v = hear(1, VERDICT_RETIRE);
-	assert_ptr_equal(v.seat, seat);
-	world_gone(w, seat);
+	assert_ptr_equal(v.slot, slot);
+	world_gone(w, slot);
 	dial_in(county.pools[0], 0, VERDICT_GRANT);
 }
 
@@ -689,14 +690,14 @@ static void client_limits_while_one_moves(void **state)
 static void given_back_for_another_site(void **state)
 {
 	(void)state;
-	struct ask *holder = ask_and_dial(0);
+	struct pool_request *holder = ask_and_dial(0);
 	struct central_part *const parts[] = {
 	    &county.pools[0]->part, &county.pools[1]->part};
 
 	set_all("default_pool_size", "1");
-	struct ask *waiter = ask(1, VERDICT_WAIT);
+	struct pool_request *waiter = ask(1, VERDICT_WAIT);
 	next(1, VERDICT_NONE);
-	struct verdict v = world_give(&county.sites[0], holder->seat, VERDICT_HAND);
+	struct verdict v = world_give(&county.sites[0], holder->slot, VERDICT_HAND);
 	assert_int_equal(v.site, 1);
 	/* on its way the server counts, and nobody else has it */
 	assert_int_equal(servers(), 1);
@@ -705,24 +706,24 @@ static void given_back_for_another_site(void **state)
 	assert_int_equal(parts[0]->whole->connected, 1);
 	ask(2, VERDICT_WAIT);
 	next(2, VERDICT_NONE);
-	struct seat *seat = carry(0, &v);
+	struct slot *slot = carry(0, &v);
 	assert_int_equal(servers(), 1);
 	assert_int_equal(parts[1]->resting, 1);
 	assert_int_equal(parts[0]->whole->connected, 1);
 	assert_int_equal(county.pools[0]->database->server_count, 0);
 	assert_int_equal(county.pools[1]->database->server_count, 1);
 	v = next(1, VERDICT_GRANT);
-	assert_ptr_equal(v.ask, waiter);
-	assert_ptr_equal(v.seat, seat);
+	assert_ptr_equal(v.request, waiter);
+	assert_ptr_equal(v.slot, slot);
 }
 
 static void resting_elsewhere(void **state)
 {
 	(void)state;
-	struct ask *holder = ask_and_dial(0);
-	struct seat *seat = holder->seat;
+	struct pool_request *holder = ask_and_dial(0);
+	struct slot *slot = holder->slot;
 
-	world_give(&county.sites[0], seat, VERDICT_REST);
+	world_give(&county.sites[0], slot, VERDICT_REST);
 	pass(5 * MS);
 	ask(1, VERDICT_WAIT);
 	struct verdict v = next(1, VERDICT_NONE);
@@ -731,11 +732,11 @@ static void resting_elsewhere(void **state)
 	next(1, VERDICT_NONE);
 	assert_int_equal(only_note(NOTE_LOOK), 0);
 	v = hands(0);
-	assert_ptr_equal(v.seat, seat);
+	assert_ptr_equal(v.slot, slot);
 	assert_int_equal(v.site, 1);
-	seat = carry(0, &v);
+	slot = carry(0, &v);
 	v = next(1, VERDICT_GRANT);
-	assert_ptr_equal(v.seat, seat);
+	assert_ptr_equal(v.slot, slot);
 	assert_int_equal(servers(), 1);
 }
 
@@ -744,31 +745,31 @@ static void resting_elsewhere_for_another(void **state)
 {
 	(void)state;
 	set_all("default_pool_size", "1");
-	struct ask *holder = ask_and_dial(0);
+	struct pool_request *holder = ask_and_dial(0);
 
-	struct ask *first = ask(2, VERDICT_WAIT);
+	struct pool_request *first = ask(2, VERDICT_WAIT);
 	next(2, VERDICT_NONE);
 	pass(50 * MS);
 	ask(1, VERDICT_WAIT);
 	/* the server comes to rest while no server may change sites */
 	central_freeze(county.central, true);
-	world_give(&county.sites[0], holder->seat, VERDICT_REST);
+	world_give(&county.sites[0], holder->slot, VERDICT_REST);
 	central_freeze(county.central, false);
 	next(1, VERDICT_NONE);
 	struct verdict v = hands(0);
 	assert_int_equal(v.site, 2);
 	carry(0, &v);
 	v = next(2, VERDICT_GRANT);
-	assert_ptr_equal(v.ask, first);
+	assert_ptr_equal(v.request, first);
 }
 
 /* The site that was asked has meanwhile given the server to its own client. */
 static void nothing_left_to_give(void **state)
 {
 	(void)state;
-	struct ask *holder = ask_and_dial(0);
+	struct pool_request *holder = ask_and_dial(0);
 
-	world_give(&county.sites[0], holder->seat, VERDICT_REST);
+	world_give(&county.sites[0], holder->slot, VERDICT_REST);
 	ask(1, VERDICT_WAIT);
 	next(1, VERDICT_NONE);
 	/* no server may change workers */
@@ -783,12 +784,12 @@ static void nothing_left_to_give(void **state)
 
 static void fail_login(unsigned site)
 {
-	struct seat *seat = unused_seat();
+	struct slot *slot = unused_slot();
 
 	next(site, VERDICT_DIAL);
-	pool_dialing(county.pools[site], seat, county.sites[site].now);
-	pool_dial_failed(seat, DIAL_LOGIN, "too many", "53300", county.sites[site].now);
-	world_gone(&county.sites[site], seat);
+	pool_dialing(county.pools[site], slot, county.sites[site].now);
+	pool_dial_failed(slot, DIAL_LOGIN, "too many", "53300", county.sites[site].now);
+	world_gone(&county.sites[site], slot);
 }
 
 /* A login that fails at one site refuses nobody while the pool has servers at another
@@ -796,25 +797,25 @@ static void fail_login(unsigned site)
 static void login_fails_beside_servers_elsewhere(void **state)
 {
 	(void)state;
-	struct ask *holder = ask_and_dial(0);
-	struct seat *seat = holder->seat;
+	struct pool_request *holder = ask_and_dial(0);
+	struct slot *slot = holder->slot;
 
 	ask(1, VERDICT_WAIT);
 	fail_login(1);
 	next(1, VERDICT_NONE);
 	pass(MS);
-	struct ask *later = ask(1, VERDICT_WAIT);
+	struct pool_request *later = ask(1, VERDICT_WAIT);
 	pass(50 * MS);
-	struct verdict v = world_give(&county.sites[0], seat, VERDICT_HAND);
-	seat = carry(0, &v);
+	struct verdict v = world_give(&county.sites[0], slot, VERDICT_HAND);
+	slot = carry(0, &v);
 	v = next(1, VERDICT_GRANT);
-	assert_ptr_equal(v.seat, seat);
+	assert_ptr_equal(v.slot, slot);
 	/* when the pool has no server any more, they need not wait */
-	pool_gone(seat, county.sites[1].now);
+	pool_gone(slot, county.sites[1].now);
 	pass(20 * (uint64_t)SECOND); /* server_login_retry */
 	fail_login(1);
 	v = next(1, VERDICT_REFUSE);
-	assert_ptr_equal(v.ask, later);
+	assert_ptr_equal(v.request, later);
 	world_ask(&county.sites[1], later, VERDICT_REFUSE);
 }
 
@@ -822,30 +823,30 @@ static void login_fails_beside_servers_elsewhere(void **state)
 static void login_fails_while_a_server_is_on_its_way(void **state)
 {
 	(void)state;
-	struct ask *holder = ask_and_dial(0);
-	struct ask *waiter = ask(1, VERDICT_WAIT);
-	struct seat *login = unused_seat();
+	struct pool_request *holder = ask_and_dial(0);
+	struct pool_request *waiter = ask(1, VERDICT_WAIT);
+	struct slot *login = unused_slot();
 
 	next(1, VERDICT_DIAL);
 	pool_dialing(county.pools[1], login, county.sites[1].now);
 	pass(50 * MS);
-	struct verdict v = world_give(&county.sites[0], holder->seat, VERDICT_HAND);
+	struct verdict v = world_give(&county.sites[0], holder->slot, VERDICT_HAND);
 	pool_dial_failed(login, DIAL_LOGIN, "too many", "53300", county.sites[1].now);
 	world_gone(&county.sites[1], login);
 	next(1, VERDICT_NONE);
 	ask(1, VERDICT_WAIT);
 	carry(0, &v);
 	v = next(1, VERDICT_GRANT);
-	assert_ptr_equal(v.ask, waiter);
+	assert_ptr_equal(v.request, waiter);
 }
 
 /* A site that does not answer does not block a client for ever. */
 static void no_answer(void **state)
 {
 	(void)state;
-	struct ask *holder = ask_and_dial(0);
+	struct pool_request *holder = ask_and_dial(0);
 
-	world_give(&county.sites[0], holder->seat, VERDICT_REST);
+	world_give(&county.sites[0], holder->slot, VERDICT_REST);
 	ask(1, VERDICT_WAIT);
 	struct verdict v = next(1, VERDICT_NONE);
 	pass(v.wake_us - county.sites[1].now);
@@ -855,18 +856,18 @@ static void no_answer(void **state)
 		pass(v.wake_us - county.sites[1].now);
 	}
 	assert_int_equal(v.kind, VERDICT_DIAL);
-	struct seat *seat = unused_seat();
-	pool_dialing(county.pools[1], seat, county.sites[1].now);
+	struct slot *slot = unused_slot();
+	pool_dialing(county.pools[1], slot, county.sites[1].now);
 }
 
 /* The client that asked has left: the server stays. */
 static void asked_for_in_vain(void **state)
 {
 	(void)state;
-	struct ask *holder = ask_and_dial(0);
+	struct pool_request *holder = ask_and_dial(0);
 
-	world_give(&county.sites[0], holder->seat, VERDICT_REST);
-	struct ask *waiter = ask(1, VERDICT_WAIT);
+	world_give(&county.sites[0], holder->slot, VERDICT_REST);
+	struct pool_request *waiter = ask(1, VERDICT_WAIT);
 	next(1, VERDICT_NONE);
 	pool_part(waiter);
 	expect_told(0);
@@ -877,28 +878,28 @@ static void longest_waiter_first(void **state)
 {
 	(void)state;
 	set_all("default_pool_size", "1");
-	struct ask *holder = ask_and_dial(0);
+	struct pool_request *holder = ask_and_dial(0);
 
-	struct ask *second = ask(2, VERDICT_WAIT);
+	struct pool_request *second = ask(2, VERDICT_WAIT);
 	pass(50 * MS);
 	ask(1, VERDICT_WAIT);
 	pass(50 * MS);
-	struct ask *own = ask(0, VERDICT_WAIT);
-	struct verdict v = world_give(&county.sites[0], holder->seat, VERDICT_HAND);
+	struct pool_request *own = ask(0, VERDICT_WAIT);
+	struct verdict v = world_give(&county.sites[0], holder->slot, VERDICT_HAND);
 	assert_int_equal(v.site, 2);
 	carry(0, &v);
 	next(0, VERDICT_NONE);
 	v = next(2, VERDICT_GRANT);
-	assert_ptr_equal(v.ask, second);
-	v = world_give(&county.sites[2], second->seat, VERDICT_HAND);
+	assert_ptr_equal(v.request, second);
+	v = world_give(&county.sites[2], second->slot, VERDICT_HAND);
 	assert_int_equal(v.site, 1);
 	carry(2, &v);
 	v = next(1, VERDICT_GRANT);
-	v = world_give(&county.sites[1], v.seat, VERDICT_HAND);
+	v = world_give(&county.sites[1], v.slot, VERDICT_HAND);
 	assert_int_equal(v.site, 0);
 	carry(1, &v);
 	v = next(0, VERDICT_GRANT);
-	assert_ptr_equal(v.ask, own);
+	assert_ptr_equal(v.request, own);
 }
 
 /* For each client of a worker one server is sent, and no more: the thread may stand
@@ -906,7 +907,7 @@ static void longest_waiter_first(void **state)
 static void one_server_for_each_client(void **state)
 {
 	(void)state;
-	struct ask *holders[4];
+	struct pool_request *holders[4];
 
 	set_all("default_pool_size", "4");
 	for (unsigned i = 0; i < 4; i++)
@@ -917,10 +918,10 @@ static void one_server_for_each_client(void **state)
 	ask(2, VERDICT_WAIT);
 	struct verdict sent[3];
 	for (unsigned i = 0; i < 3; i++) {
-		sent[i] = world_give(&county.sites[0], holders[i]->seat, VERDICT_HAND);
+		sent[i] = world_give(&county.sites[0], holders[i]->slot, VERDICT_HAND);
 		assert_int_equal(sent[i].site, i < 2 ? 1 : 2);
 	}
-	world_give(&county.sites[0], holders[3]->seat, VERDICT_REST);
+	world_give(&county.sites[0], holders[3]->slot, VERDICT_REST);
 	/* nothing is opened for them meanwhile, but one that does not come is not
 	 * waited for */
 	for (unsigned i = 1; i < 3; i++)
@@ -933,8 +934,8 @@ static void one_server_for_each_client(void **state)
 	forget_notes();
 	next(2, VERDICT_NONE);
 	assert_int_equal(hands(0).site, 2);
-	pool_carried(sent[2].seat);
-	world_gone(&county.sites[0], sent[2].seat);
+	pool_carried(sent[2].slot);
+	world_gone(&county.sites[0], sent[2].slot);
 	notes_lost(county.sites[2].c, county.pools[2]->part.whole);
 }
 
@@ -951,19 +952,19 @@ static void unresponsive_worker_is_left_out(void **state)
 	unsigned silent = 1;
 
 	set_all("default_pool_size", "2");
-	struct ask *first = ask_and_dial(0), *second = ask_and_dial(0);
+	struct pool_request *first = ask_and_dial(0), *second = ask_and_dial(0);
 	ask(1, VERDICT_WAIT);
 	pass(SECOND);
-	struct ask *waiter = ask(2, VERDICT_WAIT);
+	struct pool_request *waiter = ask(2, VERDICT_WAIT);
 	central_on_unresponsive(county.central, does_not_answer, &silent);
-	struct verdict v = world_give(&county.sites[0], first->seat, VERDICT_HAND);
+	struct verdict v = world_give(&county.sites[0], first->slot, VERDICT_HAND);
 	assert_int_equal(v.site, 2);
 	carry(0, &v);
-	assert_ptr_equal(next(2, VERDICT_GRANT).ask, waiter);
+	assert_ptr_equal(next(2, VERDICT_GRANT).request, waiter);
 	silent = 0;
-	world_give(&county.sites[2], waiter->seat, VERDICT_HAND);
+	world_give(&county.sites[2], waiter->slot, VERDICT_HAND);
 	forget_notes();
-	world_give(&county.sites[0], second->seat, VERDICT_REST);
+	world_give(&county.sites[0], second->slot, VERDICT_REST);
 	ask(2, VERDICT_WAIT);
 	next(2, VERDICT_NONE);
 	assert_int_equal(county.sent_count, 0);
@@ -974,16 +975,16 @@ static void unresponsive_worker_is_left_out(void **state)
 static void looked_for_in_time(void **state)
 {
 	(void)state;
-	struct ask *holder = ask_and_dial(0);
+	struct pool_request *holder = ask_and_dial(0);
 
 	set_all("default_pool_size", "2");
 	ask_and_dial(1);
-	struct ask *waiter = ask(1, VERDICT_WAIT);
+	struct pool_request *waiter = ask(1, VERDICT_WAIT);
 	assert_int_equal(next(1, VERDICT_NONE).wake_us, waiter->queued_us + 2 * MS);
 	pass(2 * MS);
 	assert_int_equal(next(1, VERDICT_NONE).wake_us, waiter->queued_us + 4 * MS);
 	no_note(NOTE_LOOK);
-	struct verdict v = world_give(&county.sites[0], holder->seat, VERDICT_HAND);
+	struct verdict v = world_give(&county.sites[0], holder->slot, VERDICT_HAND);
 	assert_int_equal(v.site, 1);
 }
 
@@ -1007,16 +1008,16 @@ static void moves_quietly(void **state)
 {
 	(void)state;
 	set_all("default_pool_size", "1");
-	struct ask *holder = ask_and_dial(0);
+	struct pool_request *holder = ask_and_dial(0);
 
 	ask(1, VERDICT_WAIT);
 	pass(MS);
 	ask(2, VERDICT_WAIT);
-	struct verdict v = world_give(&county.sites[0], holder->seat, VERDICT_HAND);
+	struct verdict v = world_give(&county.sites[0], holder->slot, VERDICT_HAND);
 	assert_int_equal(v.site, 1);
-	assert_int_equal(v.seat->rested_us, county.sites[0].now);
-	struct seat *seat = carry(0, &v);
-	assert_int_equal(seat->state, SEAT_IDLE);
+	assert_int_equal(v.slot->rested_us, county.sites[0].now);
+	struct slot *slot = carry(0, &v);
+	assert_int_equal(slot->state, SLOT_IDLE);
 	assert_int_equal(county.sent_count, 0);
 	next(1, VERDICT_GRANT);
 }
@@ -1026,14 +1027,14 @@ static void about_as_long(void **state)
 {
 	(void)state;
 	set_all("default_pool_size", "1");
-	struct ask *holder = ask_and_dial(0);
+	struct pool_request *holder = ask_and_dial(0);
 
 	ask(1, VERDICT_WAIT);
 	pass(1 * MS);
-	struct ask *own = ask(0, VERDICT_WAIT);
-	struct verdict v = pool_give(holder->seat, county.sites[0].now);
+	struct pool_request *own = ask(0, VERDICT_WAIT);
+	struct verdict v = pool_give(holder->slot, county.sites[0].now);
 	assert_int_equal(v.kind, VERDICT_GRANT);
-	assert_ptr_equal(v.ask, own);
+	assert_ptr_equal(v.request, own);
 }
 
 /* ---- servers that do not arrive ---- */
@@ -1042,14 +1043,14 @@ static void lost_before_it_went(void **state)
 {
 	(void)state;
 	set_all("default_pool_size", "1");
-	struct ask *holder = ask_and_dial(0);
+	struct pool_request *holder = ask_and_dial(0);
 
 	ask(1, VERDICT_WAIT);
-	struct verdict v = world_give(&county.sites[0], holder->seat, VERDICT_HAND);
+	struct verdict v = world_give(&county.sites[0], holder->slot, VERDICT_HAND);
 	ask(0, VERDICT_WAIT);
 	forget_notes();
 	county.pools[0]->is_kicked = false;
-	world_gone(&county.sites[0], v.seat);
+	world_gone(&county.sites[0], v.slot);
 	assert_int_equal(servers(), 0);
 	assert_int_equal(county.pools[0]->part.whole->places[1].arriving, 0);
 	assert_true(county.pools[0]->is_kicked);
@@ -1060,12 +1061,12 @@ static void lost_on_arrival(void **state)
 {
 	(void)state;
 	set_all("default_pool_size", "1");
-	struct ask *holder = ask_and_dial(0);
+	struct pool_request *holder = ask_and_dial(0);
 
 	ask(1, VERDICT_WAIT);
-	struct verdict v = world_give(&county.sites[0], holder->seat, VERDICT_HAND);
-	pool_carried(v.seat);
-	world_gone(&county.sites[0], v.seat);
+	struct verdict v = world_give(&county.sites[0], holder->slot, VERDICT_HAND);
+	pool_carried(v.slot);
+	world_gone(&county.sites[0], v.slot);
 	assert_int_equal(servers(), 1);
 	ask(2, VERDICT_WAIT);
 	next(2, VERDICT_NONE);
@@ -1073,28 +1074,28 @@ static void lost_on_arrival(void **state)
 	county.pools[1]->is_kicked = false;
 	notes_lost(county.sites[1].c, county.pools[1]->part.whole);
 	assert_int_equal(servers(), 0);
-	assert_int_equal(servers_under(ROOM_PROCESS), 0);
+	assert_int_equal(servers_under(CONN_LIMIT_PROCESS), 0);
 	assert_int_equal(county.pools[0]->part.whole->places[1].arriving, 0);
 	assert_true(county.pools[1]->is_kicked);
 	assert_int_equal(only_note(NOTE_LOOK), 2);
 }
 
-/* ---- welcomes ---- */
+/* ---- login parameters ---- */
 
-static void welcome_of_another_worker(void **state)
+static void login_params_of_another_worker(void **state)
 {
 	(void)state;
-	struct ask *newcomer = &county.asks[ASKS - 1];
+	struct pool_request *newcomer = &county.requests[REQUESTS - 1];
 
 	world_join(county.pools[1], newcomer);
-	struct verdict v = pool_ask(newcomer, ASK_WELCOME, county.sites[1].now);
+	struct verdict v = pool_ask(newcomer, REQUEST_PARAMS, county.sites[1].now);
 	assert_int_equal(v.kind, VERDICT_WAIT);
-	assert_true(county.pools[1]->part.wants_welcome);
+	assert_true(county.pools[1]->part.wants_params);
 	ask_and_dial(0);
 	expect_told(1);
 	v = next(1, VERDICT_ADMIT);
-	assert_ptr_equal(v.ask, newcomer);
-	assert_false(county.pools[1]->part.wants_welcome);
+	assert_ptr_equal(v.request, newcomer);
+	assert_false(county.pools[1]->part.wants_params);
 	assert_int_equal(servers(), 1);
 }
 
@@ -1102,10 +1103,10 @@ static void welcome_of_another_worker(void **state)
 static void own_server_is_awaited(void **state)
 {
 	(void)state;
-	struct ask *first = ask_and_dial(0);
+	struct pool_request *first = ask_and_dial(0);
 
 	ask_and_dial(1);
-	world_give(&county.sites[0], first->seat, VERDICT_REST);
+	world_give(&county.sites[0], first->slot, VERDICT_REST);
 	ask(1, VERDICT_WAIT);
 	struct verdict v = next(1, VERDICT_NONE);
 	assert_int_equal(v.wake_us, county.sites[1].now + 2 * MS);
@@ -1120,15 +1121,15 @@ static void own_server_is_awaited(void **state)
 static void given_back_while_own_server_is_awaited(void **state)
 {
 	(void)state;
-	struct ask *first = ask_and_dial(0);
+	struct pool_request *first = ask_and_dial(0);
 
 	ask_and_dial(1);
 	ask(1, VERDICT_WAIT);
 	next(1, VERDICT_NONE);
-	world_give(&county.sites[0], first->seat, VERDICT_REST);
+	world_give(&county.sites[0], first->slot, VERDICT_REST);
 	world_ask(&county.sites[0], first, VERDICT_GRANT);
 	pass(2 * MS);
-	struct verdict v = pool_give(first->seat, county.sites[0].now);
+	struct verdict v = pool_give(first->slot, county.sites[0].now);
 	assert_int_equal(v.kind, VERDICT_HAND);
 	assert_int_equal(v.site, 1);
 }
@@ -1138,14 +1139,14 @@ static void ask_of_other_pool(unsigned site)
 {
 	struct world *w = &county.sites[site];
 	struct pool *other = world_pool(w, "d", "v");
-	struct ask *a = county.asks;
+	struct pool_request *a = county.requests;
 
 	while (a->pool)
-		assert_true(++a < county.asks + ASKS);
+		assert_true(++a < county.requests + REQUESTS);
 	world_join(other, a);
 	world_ask(w, a, VERDICT_WAIT);
 	world_next(w, other, VERDICT_NONE);
-	assert_true(room_is_wanted(other));
+	assert_true(conn_limits_is_wanted(other));
 }
 
 /* The clients of a pool never all rest, but each site has one of them alone.  A server
@@ -1155,18 +1156,18 @@ static void busy_pool_makes_room(void **state)
 {
 	(void)state;
 	set_all("max_db_connections", "1");
-	struct ask *first = ask_and_dial(0);
+	struct pool_request *first = ask_and_dial(0);
 
 	ask_of_other_pool(2);
 	pass(SECOND);
 	ask(1, VERDICT_WAIT);
 	next(1, VERDICT_NONE);
 	pass(50 * MS);
-	struct verdict v = pool_give(first->seat, county.sites[0].now);
+	struct verdict v = pool_give(first->slot, county.sites[0].now);
 	assert_int_equal(v.kind, VERDICT_RETIRE);
 	forget_notes();
-	world_gone(&county.sites[0], v.seat);
-	assert_int_equal(servers_under(ROOM_DATABASE), 0);
+	world_gone(&county.sites[0], v.slot);
+	assert_int_equal(servers_under(CONN_LIMIT_DATABASE), 0);
 }
 
 /* The same pool's client at another site has waited longer. */
@@ -1174,7 +1175,7 @@ static void busy_pool_keeps_its_turn(void **state)
 {
 	(void)state;
 	set_all("max_db_connections", "1");
-	struct ask *first = ask_and_dial(0);
+	struct pool_request *first = ask_and_dial(0);
 
 	ask(1, VERDICT_WAIT);
 	next(1, VERDICT_NONE);
@@ -1183,7 +1184,7 @@ static void busy_pool_keeps_its_turn(void **state)
 	pass(SECOND);
 	ask(0, VERDICT_WAIT);
 	pass(SECOND);
-	struct verdict v = pool_give(first->seat, county.sites[0].now);
+	struct verdict v = pool_give(first->slot, county.sites[0].now);
 	assert_int_equal(v.kind, VERDICT_HAND);
 	assert_int_equal(v.site, 1);
 }
@@ -1197,13 +1198,13 @@ static void minimum_of_another_pool_stays(void **state)
 	set_all("min_pool_size", "1");
 	struct world *w = &county.sites[1];
 	struct pool *other = world_pool(w, "d", "v");
-	struct ask *owner = &county.asks[ASKS - 1];
+	struct pool_request *owner = &county.requests[REQUESTS - 1];
 
 	ask_and_dial(0);
 	world_join(other, owner);
 	world_ask(w, owner, VERDICT_WAIT);
 	dial_in(other, 1, VERDICT_GRANT);
-	world_give(w, owner->seat, VERDICT_REST);
+	world_give(w, owner->slot, VERDICT_REST);
 	ask(1, VERDICT_WAIT);
 	pass(50 * MS);
 	next(1, VERDICT_NONE);
@@ -1216,7 +1217,7 @@ static void minimum_of_another_pool_stays(void **state)
 	hear(1, VERDICT_NONE);
 	pass(5 * SECOND);
 	next(2, VERDICT_NONE);
-	assert_ptr_equal(hear(1, VERDICT_RETIRE).seat->pool, other);
+	assert_ptr_equal(hear(1, VERDICT_RETIRE).slot->pool, other);
 }
 
 /* Its client may be at another site than its server. */
@@ -1227,20 +1228,21 @@ static void minimum_of_a_client_elsewhere_stays(void **state)
 	set_all("min_pool_size", "1");
 	struct world *w = &county.sites[1];
 	struct pool *other = world_pool(w, "d", "v");
-	struct ask *leaver = &county.asks[ASKS - 1], *stayer = &county.asks[ASKS - 2];
+	struct pool_request *leaver = &county.requests[REQUESTS - 1],
+			    *stayer = &county.requests[REQUESTS - 2];
 
 	ask_and_dial(0);
 	world_join(other, leaver);
 	world_ask(w, leaver, VERDICT_WAIT);
 	dial_in(other, 1, VERDICT_GRANT);
-	world_give(w, leaver->seat, VERDICT_REST);
+	world_give(w, leaver->slot, VERDICT_REST);
 	world_join(world_pool(&county.sites[2], "d", "v"), stayer);
 	pool_part(leaver);
 	ask(1, VERDICT_WAIT);
 	pass(SECOND);
 	next(1, VERDICT_NONE);
 	pool_part(stayer);
-	assert_ptr_equal(next(1, VERDICT_RETIRE).seat->pool, other);
+	assert_ptr_equal(next(1, VERDICT_RETIRE).slot->pool, other);
 }
 
 /* The only client may ask again before the other site asks for room. */
@@ -1248,26 +1250,26 @@ static void resting_server_makes_room(void **state)
 {
 	(void)state;
 	set_all("max_db_connections", "1");
-	struct ask *first = ask_and_dial(0);
+	struct pool_request *first = ask_and_dial(0);
 
-	world_give(&county.sites[0], first->seat, VERDICT_REST);
+	world_give(&county.sites[0], first->slot, VERDICT_REST);
 	world_ask(&county.sites[0], first, VERDICT_GRANT);
 	ask_of_other_pool(2);
 	pass(MS);
-	world_give(&county.sites[0], first->seat, VERDICT_RETIRE);
+	world_give(&county.sites[0], first->slot, VERDICT_RETIRE);
 }
 
 static void suspended_server_stays(void **state)
 {
 	(void)state;
 	set_all("max_db_connections", "1");
-	struct ask *first = ask_and_dial(0);
+	struct pool_request *first = ask_and_dial(0);
 
 	ask_of_other_pool(2);
 	pass(SECOND);
 	for (unsigned i = 0; i < SITES; i++)
 		county.sites[i].c->suspended = true;
-	world_give(&county.sites[0], first->seat, VERDICT_REST);
+	world_give(&county.sites[0], first->slot, VERDICT_REST);
 }
 
 /* Each site balances its own clients, and its first ones are few. */
@@ -1357,7 +1359,7 @@ int main(void)
 	    TEST(about_as_long),
 	    TEST(lost_before_it_went),
 	    TEST(lost_on_arrival),
-	    TEST(welcome_of_another_worker),
+	    TEST(login_params_of_another_worker),
 	};
 
 	return cmocka_run_group_tests_name("exchange", tests, NULL, NULL);

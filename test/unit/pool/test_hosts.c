@@ -22,11 +22,11 @@ enum { CLIENTS = 10000 };
 /* Clients come, ask once and leave; `at_a_time` of them are there at a time. */
 static void run_clients(struct town *t, size_t count, size_t at_a_time)
 {
-	struct ask asks[16] = {{.pool = NULL}};
+	struct pool_request requests[16] = {{.pool = NULL}};
 
 	assert_true(at_a_time <= 16);
 	for (size_t i = 0; i < count + at_a_time; i++) {
-		struct ask *a = &asks[i % at_a_time];
+		struct pool_request *a = &requests[i % at_a_time];
 		t->w.now += 100;
 		if (a->pool)
 			town_give(t, a);
@@ -83,7 +83,7 @@ enum { COLD_CLIENTS = 20, COLD_TURNS = 1000, XACT_US = 2000 };
  * other. */
 struct cold {
 	struct town t;
-	struct ask asks[COLD_CLIENTS];
+	struct pool_request requests[COLD_CLIENTS];
 	uint64_t until_us[COLD_CLIENTS]; /* of the transaction; 0: none */
 	unsigned turns;                  /* transactions done */
 };
@@ -96,42 +96,42 @@ static void follow_verdicts(struct cold *c)
 		if (v.kind == VERDICT_DIAL)
 			(void)town_begin_dial(&c->t, c->t.pool);
 		if (v.kind == VERDICT_RETIRE)
-			town_close(&c->t, v.seat);
+			town_close(&c->t, v.slot);
 	}
 }
 
 /* login_us: how long a login takes at each host. */
 static void end_logins(struct cold *c, const uint64_t *login_us)
 {
-	struct seat *seat;
+	struct slot *slot;
 
-	for (size_t i = 0; i < SEATS; i++) {
-		seat = &c->t.seats[i];
-		if (!seat->pool || seat->state != SEAT_LOGIN)
+	for (size_t i = 0; i < SLOTS; i++) {
+		slot = &c->t.slots[i];
+		if (!slot->pool || slot->state != SLOT_LOGIN)
 			continue;
-		int host = seat->pool_host->host->port - 1;
-		if (c->t.w.now >= seat->born_us + login_us[host])
-			town_end_dial(&c->t, seat);
+		int host = slot->pool_host->host->port - 1;
+		if (c->t.w.now >= slot->born_us + login_us[host])
+			town_end_dial(&c->t, slot);
 	}
 }
 
-static void live(struct cold *c, struct ask *ask, uint64_t *until_us)
+static void live(struct cold *c, struct pool_request *request, uint64_t *until_us)
 {
 	uint64_t now = c->t.w.now;
 
-	if (ask->seat && !*until_us)
+	if (request->slot && !*until_us)
 		*until_us = now + XACT_US;
-	if (ask->seat && now < *until_us)
+	if (request->slot && now < *until_us)
 		return;
-	if (ask->seat) {
+	if (request->slot) {
 		c->turns++;
-		struct verdict v = pool_give(ask->seat, now);
+		struct verdict v = pool_give(request->slot, now);
 		if (v.kind == VERDICT_RETIRE)
-			town_close(&c->t, v.seat);
+			town_close(&c->t, v.slot);
 	}
 	*until_us = 0;
-	if (ask->state == ASK_RESTING && !ask->seat)
-		(void)pool_ask(ask, ASK_QUERY, now);
+	if (request->state == REQUEST_RESTING && !request->slot)
+		(void)pool_ask(request, REQUEST_QUERY, now);
 }
 
 /* Also the first transactions are shared by weight, though a login takes as long as
@@ -149,16 +149,16 @@ static void a_cold_pool_shares_by_weight(void **state)
 		struct cold c = {.turns = 0};
 		town_init(&c.t, "weight=3,1,1", settings[i % 3]);
 		for (size_t n = 0; n < COLD_CLIENTS; n++)
-			world_join(c.t.pool, &c.asks[n]);
+			world_join(c.t.pool, &c.requests[n]);
 		for (; c.turns < COLD_TURNS; c.t.w.now += 100) {
 			end_logins(&c, login_us[i / 3]);
 			for (size_t n = 0; n < COLD_CLIENTS; n++)
-				live(&c, &c.asks[n], &c.until_us[n]);
+				live(&c, &c.requests[n], &c.until_us[n]);
 			follow_verdicts(&c);
 		}
 		expect_shares(&c.t, c.turns, percent);
 		for (size_t n = 0; n < COLD_CLIENTS; n++)
-			town_give(&c.t, &c.asks[n]);
+			town_give(&c.t, &c.requests[n]);
 		town_done(&c.t);
 	}
 }
@@ -167,7 +167,7 @@ static void a_cold_pool_shares_by_weight(void **state)
 static void pools_share_by_weight(void **state)
 {
 	static const unsigned percent[] = {60, 20, 20};
-	struct ask a;
+	struct pool_request a;
 	char user[16];
 	struct town t;
 
@@ -178,9 +178,9 @@ static void pools_share_by_weight(void **state)
 		struct pool *pool = world_pool(&t.w, "d", user);
 		t.w.now += 100;
 		town_ask(&t, pool, &a);
-		struct seat *seat = a.seat;
+		struct slot *slot = a.slot;
 		town_give(&t, &a);
-		town_close(&t, seat);
+		town_close(&t, slot);
 	}
 	expect_shares(&t, 1000, percent);
 	town_done(&t);
@@ -188,91 +188,91 @@ static void pools_share_by_weight(void **state)
 
 static void least_connections_looks_at_those_in_use(void **state)
 {
-	struct ask asks[8];
+	struct pool_request requests[8];
 	struct town t;
 
 	(void)state;
 	town_init(&t, "load_balance_hosts=least-connections weight=1,1,2", "");
 	for (size_t i = 0; i < 8; i++)
-		town_ask(&t, t.pool, &asks[i]);
+		town_ask(&t, t.pool, &requests[i]);
 	assert_int_equal(town_host(&t, 0)->connections, 2);
 	assert_int_equal(town_host(&t, 1)->connections, 2);
 	assert_int_equal(town_host(&t, 2)->connections, 4);
 	/* the first host has no connections; its past assignments do not count */
 	for (size_t i = 0; i < 8; i++) {
-		if (asks[i].seat->pool_host->host != town_host(&t, 0))
+		if (requests[i].slot->pool_host->host != town_host(&t, 0))
 			continue;
 		for (int n = 0; n < 10; n++) {
-			town_give(&t, &asks[i]);
-			town_ask(&t, t.pool, &asks[i]);
+			town_give(&t, &requests[i]);
+			town_ask(&t, t.pool, &requests[i]);
 			assert_ptr_equal(
-			    asks[i].seat->pool_host->host, town_host(&t, 0));
+			    requests[i].slot->pool_host->host, town_host(&t, 0));
 		}
 	}
 	for (size_t i = 0; i < 8; i++)
-		town_give(&t, &asks[i]);
+		town_give(&t, &requests[i]);
 	town_done(&t);
 }
 
 static void last_used_first_within_a_host(void **state)
 {
-	struct ask asks[6];
-	struct seat *seats[6];
+	struct pool_request requests[6];
+	struct slot *slots[6];
 	struct town t;
 
 	(void)state;
 	town_init(&t, "", "");
 	for (size_t i = 0; i < 6; i++) {
-		town_ask(&t, t.pool, &asks[i]);
-		seats[i] = asks[i].seat;
+		town_ask(&t, t.pool, &requests[i]);
+		slots[i] = requests[i].slot;
 	}
 	assert_string_equal(t.dialed, "abcabc");
-	assert_int_equal(seats[1]->pool_host->host->port, 2);
+	assert_int_equal(slots[1]->pool_host->host->port, 2);
 	for (size_t i = 0; i < 6; i++)
-		town_give(&t, &asks[i]);
+		town_give(&t, &requests[i]);
 	for (size_t i = 0; i < 6; i++) {
-		town_ask(&t, t.pool, &asks[i]);
-		assert_ptr_equal(asks[i].seat, seats[i < 3 ? i + 3 : i - 3]);
+		town_ask(&t, t.pool, &requests[i]);
+		assert_ptr_equal(requests[i].slot, slots[i < 3 ? i + 3 : i - 3]);
 	}
 	for (size_t i = 0; i < 6; i++)
-		town_give(&t, &asks[i]);
+		town_give(&t, &requests[i]);
 	town_done(&t);
 }
 
 static void disable_stays_until_failure(void **state)
 {
-	struct ask asks[4];
+	struct pool_request requests[4];
 	struct town t;
 
 	(void)state;
 	town_init(&t, "load_balance_hosts=disable weight=1,1,5", "");
-	town_ask(&t, t.pool, &asks[0]);
-	town_ask(&t, t.pool, &asks[1]);
+	town_ask(&t, t.pool, &requests[0]);
+	town_ask(&t, t.pool, &requests[1]);
 	assert_string_equal(t.dialed, "aa");
 	t.dead = "ab";
-	town_ask(&t, t.pool, &asks[2]);
+	town_ask(&t, t.pool, &requests[2]);
 	/* the next host is tried at once, without waiting for server_login_retry */
 	assert_string_equal(t.dialed, "aaabc");
 	t.dead = "";
 	t.w.now += 1000 * (uint64_t)SECOND;
-	town_ask(&t, t.pool, &asks[3]);
+	town_ask(&t, t.pool, &requests[3]);
 	assert_string_equal(t.dialed, "aaabcc");
 	for (size_t i = 0; i < 4; i++)
-		town_give(&t, &asks[i]);
+		town_give(&t, &requests[i]);
 	town_done(&t);
 }
 
 static void a_host_that_fails_is_left_out(void **state)
 {
-	struct ask asks[3];
+	struct pool_request requests[3];
 	struct town t;
 
 	(void)state;
 	town_init(&t, "", "server_login_retry=10\n");
 	t.dead = "a";
 	t.is_blind = true;
-	town_ask(&t, t.pool, &asks[0]);
-	assert_non_null(asks[0].seat);
+	town_ask(&t, t.pool, &requests[0]);
+	assert_non_null(requests[0].slot);
 	assert_string_equal(t.dialed, "ab");
 	assert_false(t.pool->failure.kind);
 	struct host *a = town_host(&t, 0);
@@ -282,16 +282,16 @@ static void a_host_that_fails_is_left_out(void **state)
 	/* until the monitor has looked, which is soon */
 	assert_true(t.is_hinted);
 	assert_int_equal(a->retry_us, t.w.now + SECOND);
-	town_ask(&t, t.pool, &asks[1]);
-	town_ask(&t, t.pool, &asks[2]);
+	town_ask(&t, t.pool, &requests[1]);
+	town_ask(&t, t.pool, &requests[2]);
 	assert_string_equal(t.dialed, "abcb");
 	/* other pools of the database know that the host is down */
-	struct ask other;
+	struct pool_request other;
 	town_ask(&t, world_pool(&t.w, "d", "other"), &other);
 	assert_string_equal(t.dialed, "abcbc");
 	town_give(&t, &other);
 	for (size_t i = 0; i < 3; i++)
-		town_give(&t, &asks[i]);
+		town_give(&t, &requests[i]);
 	town_done(&t);
 }
 
@@ -326,7 +326,7 @@ static void a_host_that_comes_back_gets_its_share(void **state)
 /* A host does not answer: its clients go elsewhere, and it is used when it answers. */
 static void a_slow_login_is_not_waited_for(void **state)
 {
-	struct ask a, b;
+	struct pool_request a, b;
 	struct town t;
 
 	(void)state;
@@ -334,18 +334,18 @@ static void a_slow_login_is_not_waited_for(void **state)
 	world_join(t.pool, &a);
 	world_ask(&t.w, &a, VERDICT_WAIT);
 	world_next(&t.w, t.pool, VERDICT_DIAL);
-	struct seat *slow = town_begin_dial(&t, t.pool);
+	struct slot *slow = town_begin_dial(&t, t.pool);
 	struct verdict v = world_next(&t.w, t.pool, VERDICT_NONE);
 	assert_true(v.wake_us == t.w.now + SECOND / 5);
 	t.w.now += SECOND / 5;
 	town_serve(&t, t.pool);
-	assert_non_null(a.seat);
-	assert_string_equal(a.seat->pool_host->host->name, "b");
+	assert_non_null(a.slot);
+	assert_string_equal(a.slot->pool_host->host->name, "b");
 	assert_int_equal(town_host(&t, 0)->slow_logins, 1);
 	/* no client waits for that host any more */
 	town_ask(&t, world_pool(&t.w, "d", "other"), &b);
-	assert_non_null(b.seat);
-	assert_string_equal(b.seat->pool_host->host->name, "c");
+	assert_non_null(b.slot);
+	assert_string_equal(b.slot->pool_host->host->name, "c");
 	town_end_dial(&t, slow);
 	assert_int_equal(town_host(&t, 0)->slow_logins, 0);
 	assert_true(hosts_may_serve(t.pool, town_host(&t, 0)));
@@ -356,9 +356,9 @@ static void a_slow_login_is_not_waited_for(void **state)
 	town_close(&t, slow);
 	world_join(t.pool, &a);
 	slow = NULL;
-	for (size_t i = 0; i < SEATS && !slow; i++) {
-		if (t.seats[i].pool == t.pool)
-			town_close(&t, &t.seats[i]);
+	for (size_t i = 0; i < SLOTS && !slow; i++) {
+		if (t.slots[i].pool == t.pool)
+			town_close(&t, &t.slots[i]);
 	}
 	town_host(&t, 0)->turns = 0;
 	world_ask(&t.w, &a, VERDICT_WAIT);
@@ -367,7 +367,7 @@ static void a_slow_login_is_not_waited_for(void **state)
 	assert_string_equal(slow->pool_host->host->name, "a");
 	t.w.now += SECOND / 5;
 	town_serve(&t, t.pool);
-	assert_non_null(a.seat);
+	assert_non_null(a.slot);
 	town_end_dial(&t, slow);
 	assert_true(town_host(&t, 0)->is_down);
 	assert_int_equal(town_host(&t, 0)->slow_logins, 0);
@@ -379,22 +379,22 @@ static void a_slow_login_is_not_waited_for(void **state)
  * without a result. */
 static void a_slow_login_takes_no_room(void **state)
 {
-	struct ask asks[3];
+	struct pool_request requests[3];
 	struct town t;
 
 	(void)state;
 	for (int ends = 0; ends < 2; ends++) {
 		town_init(&t, "", "default_pool_size=2\n");
 		t.is_blind = true;
-		world_join(t.pool, &asks[0]);
-		world_ask(&t.w, &asks[0], VERDICT_WAIT);
+		world_join(t.pool, &requests[0]);
+		world_ask(&t.w, &requests[0], VERDICT_WAIT);
 		world_next(&t.w, t.pool, VERDICT_DIAL);
-		struct seat *slow = town_begin_dial(&t, t.pool);
+		struct slot *slow = town_begin_dial(&t, t.pool);
 		t.w.now += SECOND / 5;
 		town_serve(&t, t.pool);
-		town_ask(&t, t.pool, &asks[1]);
-		assert_non_null(asks[0].seat);
-		assert_non_null(asks[1].seat);
+		town_ask(&t, t.pool, &requests[1]);
+		assert_non_null(requests[0].slot);
+		assert_non_null(requests[1].slot);
 		assert_int_equal(pool_server_count(t.pool), 3);
 		if (ends)
 			town_end_dial(&t, slow);
@@ -405,22 +405,22 @@ static void a_slow_login_takes_no_room(void **state)
 		/* one connection too many goes as soon as it is idle */
 		town_serve(&t, t.pool);
 		assert_int_equal(pool_connected_count(t.pool), 2);
-		town_give(&t, &asks[0]);
-		town_give(&t, &asks[1]);
+		town_give(&t, &requests[0]);
+		town_give(&t, &requests[1]);
 		town_done(&t);
 	}
 }
 
 static void all_down_is_waited_for(void **state)
 {
-	struct ask a;
+	struct pool_request a;
 	struct town t;
 
 	(void)state;
 	town_init(&t, "", "server_login_retry=10\n");
 	t.dead = "abc";
 	town_ask(&t, t.pool, &a);
-	assert_null(a.seat);
+	assert_null(a.slot);
 	assert_string_equal(t.dialed, "abc");
 	assert_true(t.pool->failure.kind);
 	/* the monitor's next word is waited for */
@@ -430,7 +430,7 @@ static void all_down_is_waited_for(void **state)
 	town_look(&t);
 	assert_true(world_was_kicked(&t.w, t.pool));
 	town_serve(&t, t.pool);
-	assert_non_null(a.seat);
+	assert_non_null(a.slot);
 	assert_string_equal(t.dialed, "abcb");
 	assert_false(t.pool->failure.kind);
 	town_give(&t, &a);
@@ -441,7 +441,7 @@ static void all_down_is_waited_for(void **state)
  * refuse, the client is told. */
 static void a_refused_login_leaves_the_host_up(void **state)
 {
-	struct ask a;
+	struct pool_request a;
 	struct town t;
 
 	(void)state;
@@ -450,10 +450,10 @@ static void a_refused_login_leaves_the_host_up(void **state)
 	world_ask(&t.w, &a, VERDICT_WAIT);
 	for (size_t i = 0; i < 3; i++) {
 		world_next(&t.w, t.pool, VERDICT_DIAL);
-		struct seat *seat = town_begin_dial(&t, t.pool);
-		assert_ptr_equal(seat->pool_host->host, town_host(&t, i));
-		pool_dial_failed(seat, DIAL_LOGIN, "wrong password", "28P01", t.w.now);
-		town_close(&t, seat);
+		struct slot *slot = town_begin_dial(&t, t.pool);
+		assert_ptr_equal(slot->pool_host->host, town_host(&t, i));
+		pool_dial_failed(slot, DIAL_LOGIN, "wrong password", "28P01", t.w.now);
+		town_close(&t, slot);
 		assert_false(town_host(&t, i)->is_down);
 		assert_int_equal(town_host(&t, i)->failures, 0);
 	}
@@ -465,7 +465,7 @@ static void a_refused_login_leaves_the_host_up(void **state)
 
 static void what_is_known_outlives_a_reload(void **state)
 {
-	struct ask a;
+	struct pool_request a;
 	struct town t;
 
 	(void)state;
@@ -473,7 +473,7 @@ static void what_is_known_outlives_a_reload(void **state)
 	t.dead = "a";
 	town_ask(&t, t.pool, &a);
 	struct host *down = town_host(&t, 0), *lent = town_host(&t, 1);
-	assert_ptr_equal(a.seat->pool_host->host, lent);
+	assert_ptr_equal(a.slot->pool_host->host, lent);
 	world_adopt(&t.w, "[databases]\nd=host=x,a port=7,1\n[pgbouncer]\n", NULL);
 	assert_ptr_equal(town_host(&t, 1), down);
 	assert_true(down->is_down);
@@ -481,9 +481,9 @@ static void what_is_known_outlives_a_reload(void **state)
 	/* when its last connection closes, the record of the removed host is freed */
 	assert_false(lent->is_listed);
 	assert_int_equal(lent->connections, 1);
-	struct seat *seat = a.seat;
-	assert_int_equal(pool_give(seat, t.w.now).kind, VERDICT_RETIRE);
-	town_close(&t, seat);
+	struct slot *slot = a.slot;
+	assert_int_equal(pool_give(slot, t.w.now).kind, VERDICT_RETIRE);
+	town_close(&t, slot);
 	pool_part(&a);
 	pool_free_if_unused(t.pool);
 	for (size_t i = 0; i < 3; i++)

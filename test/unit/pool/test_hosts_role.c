@@ -21,17 +21,17 @@
 /* Clients ask at the same time; expects which hosts they get. */
 static void expect_used(struct town *t, const char *names)
 {
-	struct ask asks[9];
+	struct pool_request requests[9];
 
 	t->dialed[0] = '\0';
 	for (size_t i = 0; i < 9; i++) {
 		t->w.now += 100;
-		town_ask(t, t->pool, &asks[i]);
-		assert_non_null(asks[i].seat);
-		assert_non_null(strstr(names, asks[i].seat->pool_host->host->name));
+		town_ask(t, t->pool, &requests[i]);
+		assert_non_null(requests[i].slot);
+		assert_non_null(strstr(names, requests[i].slot->pool_host->host->name));
 	}
 	for (size_t i = 0; i < 9; i++)
-		town_give(t, &asks[i]);
+		town_give(t, &requests[i]);
 	for (size_t i = 0; i < 3; i++) {
 		const struct host *host = town_host(t, i);
 		bool is_used = strstr(names, host->name) != NULL;
@@ -79,7 +79,7 @@ static void each_value_uses_its_hosts(void **state)
 
 static void no_host_fits_means_waiting(void **state)
 {
-	struct ask a, b;
+	struct pool_request a, b;
 	struct town t;
 	struct buf why;
 
@@ -88,7 +88,7 @@ static void no_host_fits_means_waiting(void **state)
 	t.standbys = "ab";
 	t.dead = "c";
 	town_ask(&t, t.pool, &a);
-	assert_null(a.seat);
+	assert_null(a.slot);
 	/* the monitor knows, so that no pool tries */
 	assert_string_equal(t.dialed, "");
 	buf_init(&why, 0);
@@ -99,7 +99,7 @@ static void no_host_fits_means_waiting(void **state)
 	buf_done(&why);
 	/* a client that comes later waits, too */
 	town_ask(&t, t.pool, &b);
-	assert_null(b.seat);
+	assert_null(b.slot);
 	assert_int_equal(t.pool->waiting.count, 2);
 	assert_int_equal(t.refused, 0);
 	struct verdict v = world_next(&t.w, t.pool, VERDICT_NONE);
@@ -107,8 +107,8 @@ static void no_host_fits_means_waiting(void **state)
 	t.standbys = "a";
 	town_look(&t);
 	town_serve(&t, t.pool);
-	assert_non_null(a.seat);
-	assert_string_equal(a.seat->pool_host->host->name, "b");
+	assert_non_null(a.slot);
+	assert_string_equal(a.slot->pool_host->host->name, "b");
 	town_give(&t, &a);
 	town_give(&t, &b);
 	town_done(&t);
@@ -120,7 +120,7 @@ static void the_first_word_is_waited_for(void **state)
 {
 	static const char *const targets[] = {"read-only", "prefer-standby"};
 	char keys[64];
-	struct ask a;
+	struct pool_request a;
 	struct town t;
 
 	(void)state;
@@ -130,19 +130,19 @@ static void the_first_word_is_waited_for(void **state)
 		t.standbys = "bc";
 		t.is_blind = true;
 		town_ask(&t, t.pool, &a);
-		assert_null(a.seat);
+		assert_null(a.slot);
 		assert_string_equal(t.dialed, "");
 		assert_true(t.is_hinted);
 		/* that it has not tried them is no word */
 		t.has_begun = true;
 		town_look(&t);
 		town_serve(&t, t.pool);
-		assert_null(a.seat);
+		assert_null(a.slot);
 		assert_string_equal(t.dialed, "");
 		t.is_blind = t.has_begun = false;
 		town_look(&t);
 		town_serve(&t, t.pool);
-		assert_non_null(a.seat);
+		assert_non_null(a.slot);
 		town_give(&t, &a);
 		town_done(&t);
 	}
@@ -150,36 +150,36 @@ static void the_first_word_is_waited_for(void **state)
 
 /* Of three hosts, none of which reports its role, a is the primary, and a client has a
  * server there. */
-static void begin_writing(struct town *t, struct ask *ask)
+static void begin_writing(struct town *t, struct pool_request *request)
 {
 	town_init(t, "target_session_attrs=read-write", "");
 	t->standbys = "bc";
 	t->is_silent = true;
-	town_ask(t, t->pool, ask);
-	assert_non_null(ask->seat);
+	town_ask(t, t->pool, request);
+	assert_non_null(request->slot);
 	assert_string_equal(t->dialed, "a");
 }
 
 /* When nobody needed the hosts, the monitor does not look, and its last word is old. */
 static void an_old_word_does_not_count(void **state)
 {
-	struct ask a;
+	struct pool_request a;
 	struct town t;
 
 	(void)state;
 	begin_writing(&t, &a);
-	struct seat *seat = a.seat;
+	struct slot *slot = a.slot;
 	town_give(&t, &a);
-	town_close(&t, seat);
+	town_close(&t, slot);
 	hosts_rest(t.pool->database);
 	t.standbys = "ac";
 	t.is_blind = true;
 	town_ask(&t, t.pool, &a);
-	assert_null(a.seat);
+	assert_null(a.slot);
 	assert_true(t.is_hinted);
 	t.is_blind = false;
 	town_serve(&t, t.pool);
-	assert_non_null(a.seat);
+	assert_non_null(a.slot);
 	assert_string_equal(t.dialed, "ab");
 	town_give(&t, &a);
 	town_done(&t);
@@ -198,7 +198,7 @@ static void check_shown(struct town *t, int host, const char *state, const char 
  * back; the monitor is asked at once. */
 static void a_reported_role_counts_at_once(void **state)
 {
-	struct ask a, b;
+	struct pool_request a, b;
 	struct town t;
 
 	(void)state;
@@ -211,11 +211,11 @@ static void a_reported_role_counts_at_once(void **state)
 	check_shown(&t, 1, "up", "standby");
 	t.is_blind = true;
 	struct host_report report = {.role = HOST_PRIMARY, .is_kept_posted = true};
-	hosts_learn(a.seat, &report, t.w.now);
+	hosts_learn(a.slot, &report, t.w.now);
 	assert_true(t.is_hinted);
 	assert_true(world_was_kicked(&t.w, t.pool));
 	town_serve(&t, t.pool);
-	assert_true(a.seat->is_dirty);
+	assert_true(a.slot->is_dirty);
 	assert_int_equal(town_host(&t, 1)->connections, 1);
 	town_give(&t, &a);
 	assert_int_equal(town_host(&t, 1)->connections, 0);
@@ -233,15 +233,15 @@ static void what_is_lost_at_an_old_primary_delays_nobody(void **state)
 {
 	(void)state;
 	for (int is_late = 0; is_late < 2; is_late++) {
-		struct ask a;
+		struct pool_request a;
 		struct town t;
 		begin_writing(&t, &a);
-		struct seat *seat = a.seat;
+		struct slot *slot = a.slot;
 		for (int i = 0; i < 2; i++) {
 			if (i == is_late) {
-				pool_lose_unused(seat, t.w.now);
+				pool_lose_unused(slot, t.w.now);
 				pool_part(&a);
-				town_close(&t, seat);
+				town_close(&t, slot);
 			}
 			t.w.now += SECOND / 4;
 			t.standbys = "ac";
@@ -250,7 +250,7 @@ static void what_is_lost_at_an_old_primary_delays_nobody(void **state)
 		}
 		town_ask(&t, t.pool, &a);
 		assert_string_equal(t.dialed, "ab");
-		assert_non_null(a.seat);
+		assert_non_null(a.slot);
 		town_give(&t, &a);
 		town_done(&t);
 	}
@@ -260,7 +260,7 @@ static void what_is_lost_at_an_old_primary_delays_nobody(void **state)
  * the new one at once.  While that one is down, nobody is disturbed. */
 static void an_older_primary_takes_no_room(void **state)
 {
-	struct ask a, b;
+	struct pool_request a, b;
 	struct town t;
 
 	(void)state;
@@ -269,35 +269,35 @@ static void an_older_primary_takes_no_room(void **state)
 	t.timelines[0] = 1;
 	town_ask(&t, t.pool, &a);
 	town_ask(&t, t.pool, &b);
-	assert_non_null(a.seat);
-	assert_null(b.seat);
+	assert_non_null(a.slot);
+	assert_null(b.slot);
 	t.standbys = "c";
 	town_look(&t);
 	town_serve(&t, t.pool);
 	/* two primaries, of which nobody knows which is older */
-	assert_null(b.seat);
-	assert_false(hosts_is_lost(a.seat));
+	assert_null(b.slot);
+	assert_false(hosts_is_lost(a.slot));
 	t.timelines[1] = 2;
 	t.pool->balance.has_lost = false;
 	town_look(&t);
 	assert_true(t.pool->balance.has_lost);
-	assert_true(hosts_is_lost(a.seat));
+	assert_true(hosts_is_lost(a.slot));
 	assert_int_equal(pool_count_in_use(t.pool), 0);
 	t.dead = "b";
 	town_look(&t);
 	town_look(&t); /* that its connection was lost alone says nothing */
-	assert_false(hosts_is_lost(a.seat));
+	assert_false(hosts_is_lost(a.slot));
 	t.dead = "";
 	town_look(&t);
-	assert_true(hosts_is_lost(a.seat));
-	struct seat *seat = a.seat;
-	pool_orphan(seat, t.w.now);
+	assert_true(hosts_is_lost(a.slot));
+	struct slot *slot = a.slot;
+	pool_orphan(slot, t.w.now);
 	pool_part(&a);
-	town_close(&t, seat);
+	town_close(&t, slot);
 	town_serve(&t, t.pool);
-	assert_non_null(b.seat);
-	assert_string_equal(b.seat->pool_host->host->name, "b");
-	assert_false(hosts_is_lost(b.seat));
+	assert_non_null(b.slot);
+	assert_string_equal(b.slot->pool_host->host->name, "b");
+	assert_false(hosts_is_lost(b.slot));
 	town_give(&t, &b);
 	town_done(&t);
 }
@@ -306,24 +306,24 @@ static void an_older_primary_takes_no_room(void **state)
  * second at most. */
 static void an_error_casts_doubt(void **state)
 {
-	struct ask a;
+	struct pool_request a;
 	struct town t;
 
 	(void)state;
 	begin_writing(&t, &a);
 	t.w.now += SECOND;
-	hosts_doubt(a.seat, t.w.now);
+	hosts_doubt(a.slot, t.w.now);
 	assert_true(t.is_hinted);
 	t.is_hinted = false;
 	t.w.now += SECOND / 2;
-	hosts_doubt(a.seat, t.w.now);
+	hosts_doubt(a.slot, t.w.now);
 	assert_false(t.is_hinted);
 	t.w.now += SECOND / 2;
-	hosts_doubt(a.seat, t.w.now);
+	hosts_doubt(a.slot, t.w.now);
 	assert_true(t.is_hinted);
 	t.read_only = "a";
 	town_serve(&t, t.pool);
-	assert_true(a.seat->is_dirty);
+	assert_true(a.slot->is_dirty);
 	town_give(&t, &a);
 	town_done(&t);
 }
@@ -331,7 +331,7 @@ static void an_error_casts_doubt(void **state)
 /* A user's own default_transaction_read_only does not change the role of the host. */
 static void read_only_users_concern_themselves(void **state)
 {
-	struct ask a, b;
+	struct pool_request a, b;
 	struct buf why;
 	struct town t;
 
@@ -339,14 +339,14 @@ static void read_only_users_concern_themselves(void **state)
 	town_init(&t, "target_session_attrs=read-write role_check_period=5", "");
 	t.standbys = "bc";
 	town_ask(&t, t.pool, &a);
-	assert_non_null(a.seat);
+	assert_non_null(a.slot);
 	struct pool *other = world_pool(&t.w, "d", "reader");
 	t.read_only_for_users = "a";
 	town_ask(&t, other, &b);
-	assert_null(b.seat);
+	assert_null(b.slot);
 	assert_true(hosts_may_serve(t.pool, town_host(&t, 0)));
 	assert_false(hosts_may_serve(other, town_host(&t, 0)));
-	assert_false(a.seat->is_dirty);
+	assert_false(a.slot->is_dirty);
 	buf_init(&why, 0);
 	hosts_describe_lack(other, &why);
 	assert_non_null(
@@ -357,7 +357,7 @@ static void read_only_users_concern_themselves(void **state)
 	assert_true(v.wake_us == t.w.now + 5 * SECOND);
 	t.w.now += 5 * SECOND;
 	town_serve(&t, other);
-	assert_non_null(b.seat);
+	assert_non_null(b.slot);
 	town_give(&t, &a);
 	town_give(&t, &b);
 	town_done(&t);
@@ -365,7 +365,7 @@ static void read_only_users_concern_themselves(void **state)
 
 static void a_standby_that_comes_back_is_preferred(void **state)
 {
-	struct ask a;
+	struct pool_request a;
 	struct town t;
 
 	(void)state;
@@ -373,11 +373,11 @@ static void a_standby_that_comes_back_is_preferred(void **state)
 	t.standbys = "bc";
 	t.dead = "bc";
 	town_ask(&t, t.pool, &a);
-	assert_string_equal(a.seat->pool_host->host->name, "a");
+	assert_string_equal(a.slot->pool_host->host->name, "a");
 	t.dead = "c";
 	town_look(&t);
 	town_serve(&t, t.pool);
-	assert_true(a.seat->is_dirty);
+	assert_true(a.slot->is_dirty);
 	town_give(&t, &a);
 	expect_used(&t, "b");
 	town_done(&t);
@@ -386,15 +386,15 @@ static void a_standby_that_comes_back_is_preferred(void **state)
 /* Closes all connections. */
 static void run_dry(struct town *t)
 {
-	for (size_t i = 0; i < SEATS; i++) {
-		if (t->seats[i].pool)
-			town_close(t, &t->seats[i]);
+	for (size_t i = 0; i < SLOTS; i++) {
+		if (t->slots[i].pool)
+			town_close(t, &t->slots[i]);
 	}
 }
 
 static void an_elected_host_is_used_alone(void **state)
 {
-	struct ask a;
+	struct pool_request a;
 	struct town t;
 
 	(void)state;
@@ -406,7 +406,7 @@ static void an_elected_host_is_used_alone(void **state)
 	/* b is used until it fails */
 	t.dead = "b";
 	town_ask(&t, t.pool, &a);
-	town_close(&t, a.seat);
+	town_close(&t, a.slot);
 	town_give(&t, &a);
 	run_dry(&t);
 	expect_used(&t, "ac");

@@ -115,8 +115,8 @@ static void names(void **state)
 static void waits_and_connections(void **state)
 {
 	struct world w;
-	struct ask first, second, third;
-	struct seat seat = {.state = SEAT_NONE};
+	struct pool_request first, second, third;
+	struct slot slot = {.state = SLOT_NONE};
 	struct figures f;
 
 	(void)state;
@@ -129,18 +129,18 @@ static void waits_and_connections(void **state)
 	world_join(pool, &third);
 	world_ask(&w, &first, VERDICT_WAIT);
 	world_next(&w, pool, VERDICT_DIAL);
-	pool_dialing(pool, &seat, w.now);
+	pool_dialing(pool, &slot, w.now);
 	w.now += 300;
-	pool_welcomed(pool);
-	assert_int_equal(pool_logged_in(&seat, w.now).kind, VERDICT_GRANT);
+	pool_got_login_params(pool);
+	assert_int_equal(pool_logged_in(&slot, w.now).kind, VERDICT_GRANT);
 	world_ask(&w, &second, VERDICT_WAIT);
 	world_ask(&w, &third, VERDICT_WAIT);
 	pool_withdraw(&third); /* the client got no server */
 	w.now += 2000;
-	world_give(&w, &seat, VERDICT_GRANT);
-	world_give(&w, &seat, VERDICT_REST);
+	world_give(&w, &slot, VERDICT_GRANT);
+	world_give(&w, &slot, VERDICT_REST);
 	world_ask(&w, &first, VERDICT_GRANT);
-	world_give(&w, &seat, VERDICT_REST);
+	world_give(&w, &slot, VERDICT_REST);
 
 	figures_of(&f, &pool->latency);
 	assert_int_equal(histogram_count(f.total[LATENCY_WAIT]), 3);
@@ -155,7 +155,7 @@ static void waits_and_connections(void **state)
 	pool_part(&first);
 	pool_part(&second);
 	pool_part(&third);
-	world_gone(&w, &seat);
+	world_gone(&w, &slot);
 	/* The pool is in the snapshots until it has nothing recent. */
 	pool->stats = pool->history.older = pool->history.newer = (struct stats){0};
 	catalog_snapshot_stats(w.c, w.now);

@@ -20,67 +20,67 @@
 #define INI(settings) "[databases]\ndb=\n[pgbouncer]\n" TRANSACTION settings
 
 /* Closes all servers and clients, and checks that no memory leaks. */
-static void leave(struct world *w, struct seat *seats, size_t seat_count,
-    struct ask *asks, size_t ask_count)
+static void leave(struct world *w, struct slot *slots, size_t slot_count,
+    struct pool_request *requests, size_t ask_count)
 {
-	for (size_t i = 0; i < seat_count; i++)
-		pool_gone(&seats[i], w->now);
+	for (size_t i = 0; i < slot_count; i++)
+		pool_gone(&slots[i], w->now);
 	for (size_t i = 0; i < ask_count; i++)
-		pool_part(&asks[i]);
+		pool_part(&requests[i]);
 	world_done(w);
 }
-#define LEAVE(w, seats, asks)                                     \
-	leave(w, seats, sizeof(seats) / sizeof((seats)[0]), asks, \
-	    sizeof(asks) / sizeof((asks)[0]))
+#define LEAVE(w, slots, requests)                                     \
+	leave(w, slots, sizeof(slots) / sizeof((slots)[0]), requests, \
+	    sizeof(requests) / sizeof((requests)[0]))
 
 static void lends_and_takes_back(void **state)
 {
 	struct world w;
-	struct seat seats[1];
-	struct ask asks[2];
+	struct slot slots[1];
+	struct pool_request requests[2];
 
 	(void)state;
 	world_init(&w, INI("default_pool_size=1\n"));
 	struct pool *pool = world_pool(&w, "db", "u");
-	world_join(pool, &asks[0]);
-	world_join(pool, &asks[1]);
-	world_ask(&w, &asks[0], VERDICT_WAIT);
+	world_join(pool, &requests[0]);
+	world_join(pool, &requests[1]);
+	world_ask(&w, &requests[0], VERDICT_WAIT);
 	assert_true(world_was_kicked(&w, pool));
 	w.now += 3;
 	assert_int_equal(pool_max_wait(pool, w.now), 3);
-	struct verdict v = world_dial(&w, pool, &seats[0], VERDICT_GRANT);
-	assert_ptr_equal(v.ask, &asks[0]);
-	assert_ptr_equal(v.seat, &seats[0]);
-	assert_int_equal(asks[0].state, ASK_LINKED);
+	struct verdict v = world_dial(&w, pool, &slots[0], VERDICT_GRANT);
+	assert_ptr_equal(v.request, &requests[0]);
+	assert_ptr_equal(v.slot, &slots[0]);
+	assert_int_equal(requests[0].state, REQUEST_LINKED);
 	assert_int_equal(pool->stats.server_assignment_count, 1);
 	assert_int_equal(pool->stats.wait_time_us, 3);
-	world_ask(&w, &asks[1], VERDICT_WAIT);
+	world_ask(&w, &requests[1], VERDICT_WAIT);
 	assert_true(world_next(&w, pool, VERDICT_NONE).wake_us == UINT64_MAX);
-	v = world_give(&w, &seats[0], VERDICT_GRANT);
-	assert_ptr_equal(v.ask, &asks[1]);
-	assert_int_equal(asks[0].state, ASK_RESTING);
-	v = world_give(&w, &seats[0], VERDICT_REST);
+	v = world_give(&w, &slots[0], VERDICT_GRANT);
+	assert_ptr_equal(v.request, &requests[1]);
+	assert_int_equal(requests[0].state, REQUEST_RESTING);
+	v = world_give(&w, &slots[0], VERDICT_REST);
 	assert_int_equal(v.wake_us, w.now + 600 * (uint64_t)SECOND);
-	v = world_ask(&w, &asks[0], VERDICT_GRANT);
-	assert_ptr_equal(v.seat, &seats[0]);
-	pool_gone(&seats[0], w.now);
-	assert_int_equal(asks[0].state, ASK_RESTING);
-	assert_null(asks[0].seat);
+	v = world_ask(&w, &requests[0], VERDICT_GRANT);
+	assert_ptr_equal(v.slot, &slots[0]);
+	pool_gone(&slots[0], w.now);
+	assert_int_equal(requests[0].state, REQUEST_RESTING);
+	assert_null(requests[0].slot);
 	assert_int_equal(pool_server_count(pool), 0);
-	LEAVE(&w, seats, asks);
+	LEAVE(&w, slots, requests);
 }
 
 /* Fills a pool with n idle servers, the last one at the front. */
-static void fill(
-    struct world *w, struct pool *pool, struct seat *seats, struct ask *asks, size_t n)
+static void fill(struct world *w, struct pool *pool, struct slot *slots,
+    struct pool_request *requests, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		world_join(pool, &asks[i]);
-		world_ask(w, &asks[i], VERDICT_WAIT);
-		world_dial(w, pool, &seats[i], VERDICT_GRANT);
+		world_join(pool, &requests[i]);
+		world_ask(w, &requests[i], VERDICT_WAIT);
+		world_dial(w, pool, &slots[i], VERDICT_GRANT);
 	}
 	for (size_t i = 0; i < n; i++) {
-		world_give(w, &seats[i], VERDICT_REST);
+		world_give(w, &slots[i], VERDICT_REST);
 		w->now++;
 	}
 }
@@ -88,97 +88,97 @@ static void fill(
 static void last_used_first(void **state)
 {
 	struct world w;
-	struct seat seats[3];
-	struct ask asks[3];
+	struct slot slots[3];
+	struct pool_request requests[3];
 
 	(void)state;
 	world_init(&w, INI(""));
 	struct pool *pool = world_pool(&w, "db", "u");
-	fill(&w, pool, seats, asks, 3);
-	assert_ptr_equal(world_ask(&w, &asks[0], VERDICT_GRANT).seat, &seats[2]);
-	world_give(&w, &seats[2], VERDICT_REST);
+	fill(&w, pool, slots, requests, 3);
+	assert_ptr_equal(world_ask(&w, &requests[0], VERDICT_GRANT).slot, &slots[2]);
+	world_give(&w, &slots[2], VERDICT_REST);
 	world_set(&w, "server_round_robin", "1");
-	assert_ptr_equal(world_ask(&w, &asks[0], VERDICT_GRANT).seat, &seats[2]);
-	world_give(&w, &seats[2], VERDICT_REST);
-	assert_ptr_equal(world_ask(&w, &asks[0], VERDICT_GRANT).seat, &seats[1]);
-	LEAVE(&w, seats, asks);
+	assert_ptr_equal(world_ask(&w, &requests[0], VERDICT_GRANT).slot, &slots[2]);
+	world_give(&w, &slots[2], VERDICT_REST);
+	assert_ptr_equal(world_ask(&w, &requests[0], VERDICT_GRANT).slot, &slots[1]);
+	LEAVE(&w, slots, requests);
 }
 
 static void resets_and_checks(void **state)
 {
 	struct world w;
-	struct seat seats[1];
-	struct ask asks[2];
+	struct slot slots[1];
+	struct pool_request requests[2];
 
 	(void)state;
 	world_init(&w, INI("server_reset_query_always=1\nserver_check_delay=0\n"));
 	world_set(&w, "server_check_query", "select 1");
 	struct pool *pool = world_pool(&w, "db", "u");
-	world_join(pool, &asks[0]);
-	world_join(pool, &asks[1]);
-	world_ask(&w, &asks[0], VERDICT_WAIT);
+	world_join(pool, &requests[0]);
+	world_join(pool, &requests[1]);
+	world_ask(&w, &requests[0], VERDICT_WAIT);
 	/* A new server has said that it is ready: its first use needs no check. */
-	world_dial(&w, pool, &seats[0], VERDICT_GRANT);
+	world_dial(&w, pool, &slots[0], VERDICT_GRANT);
 	world_set(&w, "server_reset_query_always", "0");
-	world_give(&w, &seats[0], VERDICT_REST);
+	world_give(&w, &slots[0], VERDICT_REST);
 	world_set(&w, "server_reset_query_always", "1");
-	assert_int_equal(seats[0].state, SEAT_USED);
-	world_ask(&w, &asks[0], VERDICT_WAIT);
-	assert_ptr_equal(world_next(&w, pool, VERDICT_CHECK).seat, &seats[0]);
+	assert_int_equal(slots[0].state, SLOT_USED);
+	world_ask(&w, &requests[0], VERDICT_WAIT);
+	assert_ptr_equal(world_next(&w, pool, VERDICT_CHECK).slot, &slots[0]);
 	/* The client waits for the server that is being tested. */
 	world_next(&w, pool, VERDICT_NONE);
-	assert_ptr_equal(pool_tested(&seats[0], w.now).ask, &asks[0]);
-	world_ask(&w, &asks[1], VERDICT_WAIT);
-	world_give(&w, &seats[0], VERDICT_RESET);
-	assert_int_equal(seats[0].state, SEAT_TESTED);
+	assert_ptr_equal(pool_tested(&slots[0], w.now).request, &requests[0]);
+	world_ask(&w, &requests[1], VERDICT_WAIT);
+	world_give(&w, &slots[0], VERDICT_RESET);
+	assert_int_equal(slots[0].state, SLOT_TESTED);
 	/* After a reset the server is not checked. */
-	assert_int_equal(pool_tested(&seats[0], w.now).kind, VERDICT_REST);
-	assert_int_equal(seats[0].state, SEAT_USED);
+	assert_int_equal(pool_tested(&slots[0], w.now).kind, VERDICT_REST);
+	assert_int_equal(slots[0].state, SLOT_USED);
 	world_next(&w, pool, VERDICT_CHECK);
 	/* The client has left: the server is checked again before the next one gets
 	 * it. */
-	pool_withdraw(&asks[1]);
-	assert_int_equal(pool_tested(&seats[0], w.now).kind, VERDICT_REST);
-	assert_int_equal(seats[0].state, SEAT_USED);
-	world_ask(&w, &asks[1], VERDICT_WAIT);
+	pool_withdraw(&requests[1]);
+	assert_int_equal(pool_tested(&slots[0], w.now).kind, VERDICT_REST);
+	assert_int_equal(slots[0].state, SLOT_USED);
+	world_ask(&w, &requests[1], VERDICT_WAIT);
 	/* No check query is configured any more. */
 	world_set(&w, "server_check_query", "");
-	assert_ptr_equal(world_next(&w, pool, VERDICT_GRANT).seat, &seats[0]);
-	world_give(&w, &seats[0], VERDICT_RESET);
-	assert_int_equal(pool_tested(&seats[0], w.now).kind, VERDICT_REST);
-	assert_int_equal(seats[0].state, SEAT_IDLE);
+	assert_ptr_equal(world_next(&w, pool, VERDICT_GRANT).slot, &slots[0]);
+	world_give(&w, &slots[0], VERDICT_RESET);
+	assert_int_equal(pool_tested(&slots[0], w.now).kind, VERDICT_REST);
+	assert_int_equal(slots[0].state, SLOT_IDLE);
 	world_set(&w, "server_reset_query_always", "0");
-	world_ask(&w, &asks[1], VERDICT_GRANT);
+	world_ask(&w, &requests[1], VERDICT_GRANT);
 	world_set(&w, "pool_mode", "session");
-	world_give(&w, &seats[0], VERDICT_RESET);
-	LEAVE(&w, seats, asks);
+	world_give(&w, &slots[0], VERDICT_RESET);
+	LEAVE(&w, slots, requests);
 }
 
 /* A reset runs once, and not while a cancel request is on its way to the server. */
 static void session_state_left_behind_is_reset(void **state)
 {
 	struct world w;
-	struct seat seats[1];
-	struct ask asks[1];
+	struct slot slots[1];
+	struct pool_request requests[1];
 
 	(void)state;
 	world_init(&w, INI(TRANSACTION "server_reset_query=clean\n"));
 	struct pool *pool = world_pool(&w, "db", "u");
-	world_join(pool, &asks[0]);
-	world_ask(&w, &asks[0], VERDICT_WAIT);
-	world_dial(&w, pool, &seats[0], VERDICT_GRANT);
-	seats[0].needs_reset = true;
-	seats[0].cancels_in_flight = 1;
-	world_give(&w, &seats[0], VERDICT_PARK);
-	assert_int_equal(pool_cancel_done(&seats[0], w.now).kind, VERDICT_RESET);
-	assert_int_equal(pool_tested(&seats[0], w.now).kind, VERDICT_REST);
-	world_ask(&w, &asks[0], VERDICT_GRANT);
-	world_give(&w, &seats[0], VERDICT_REST);
-	world_ask(&w, &asks[0], VERDICT_GRANT);
-	seats[0].needs_reset = true;
+	world_join(pool, &requests[0]);
+	world_ask(&w, &requests[0], VERDICT_WAIT);
+	world_dial(&w, pool, &slots[0], VERDICT_GRANT);
+	slots[0].needs_reset = true;
+	slots[0].cancels_in_flight = 1;
+	world_give(&w, &slots[0], VERDICT_PARK);
+	assert_int_equal(pool_cancel_done(&slots[0], w.now).kind, VERDICT_RESET);
+	assert_int_equal(pool_tested(&slots[0], w.now).kind, VERDICT_REST);
+	world_ask(&w, &requests[0], VERDICT_GRANT);
+	world_give(&w, &slots[0], VERDICT_REST);
+	world_ask(&w, &requests[0], VERDICT_GRANT);
+	slots[0].needs_reset = true;
 	world_set(&w, "server_reset_query", "");
-	world_give(&w, &seats[0], VERDICT_RETIRE);
-	LEAVE(&w, seats, asks);
+	world_give(&w, &slots[0], VERDICT_RETIRE);
+	LEAVE(&w, slots, requests);
 }
 
 /* Who had a session while pool_mode was session leaves nothing to those who share the
@@ -186,19 +186,19 @@ static void session_state_left_behind_is_reset(void **state)
 static void another_mode_inherits_no_session_state(void **state)
 {
 	struct world w;
-	struct seat seats[3];
-	struct ask asks[3];
+	struct slot slots[3];
+	struct pool_request requests[3];
 
 	(void)state;
 	world_init(&w, INI(TRANSACTION "server_reset_query=clean\n"));
 	struct pool *pool = world_pool(&w, "db", "u");
-	fill(&w, pool, seats, asks, 3);
-	world_ask(&w, &asks[0], VERDICT_GRANT);
-	world_ask(&w, &asks[1], VERDICT_GRANT);
+	fill(&w, pool, slots, requests, 3);
+	world_ask(&w, &requests[0], VERDICT_GRANT);
+	world_ask(&w, &requests[1], VERDICT_GRANT);
 	world_set(&w, "pool_mode", "session");
 	world_next(&w, pool, VERDICT_RETIRE);
-	asks[1].seat->cancels_in_flight = 1;
-	struct seat *first = asks[0].seat, *second = asks[1].seat;
+	requests[1].slot->cancels_in_flight = 1;
+	struct slot *first = requests[0].slot, *second = requests[1].slot;
 	world_give(&w, second, VERDICT_PARK);
 	world_set(&w, "pool_mode", "transaction");
 	world_give(&w, first, VERDICT_RESET);
@@ -207,16 +207,16 @@ static void another_mode_inherits_no_session_state(void **state)
 	assert_int_equal(pool_tested(second, w.now).kind, VERDICT_REST);
 	/* Between the other modes nothing changes. */
 	world_set(&w, "pool_mode", "statement");
-	world_ask(&w, &asks[0], VERDICT_GRANT);
-	world_give(&w, asks[0].seat, VERDICT_REST);
-	world_ask(&w, &asks[0], VERDICT_GRANT);
-	first = asks[0].seat;
+	world_ask(&w, &requests[0], VERDICT_GRANT);
+	world_give(&w, requests[0].slot, VERDICT_REST);
+	world_ask(&w, &requests[0], VERDICT_GRANT);
+	first = requests[0].slot;
 	world_set(&w, "pool_mode", "session");
 	assert_string_equal(world_next(&w, pool, VERDICT_RETIRE).text,
 	    "database configuration changed");
 	world_give(&w, first, VERDICT_RESET);
 	assert_int_equal(pool_tested(first, w.now).kind, VERDICT_REST);
-	LEAVE(&w, seats, asks);
+	LEAVE(&w, slots, requests);
 }
 
 static void session_state_in_force(void **state)
@@ -233,8 +233,8 @@ static void session_state_in_force(void **state)
 static void idle_ones_are_reviewed(void **state)
 {
 	struct world w;
-	struct seat seats[3];
-	struct ask asks[3];
+	struct slot slots[3];
+	struct pool_request requests[3];
 
 	(void)state;
 	world_init(&w, INI("server_idle_timeout=60\nserver_lifetime=300\n"
@@ -242,87 +242,87 @@ static void idle_ones_are_reviewed(void **state)
 	world_set(&w, "server_check_query", "select 1");
 	struct pool *pool = world_pool(&w, "db", "u");
 	uint64_t start = w.now;
-	fill(&w, pool, seats, asks, 3);
-	struct verdict v = pool_review(&seats[0], w.now);
+	fill(&w, pool, slots, requests, 3);
+	struct verdict v = pool_review(&slots[0], w.now);
 	assert_int_equal(v.kind, VERDICT_REST);
 	assert_int_equal(v.wake_us, start + 30 * SECOND);
 	w.now = v.wake_us;
-	v = pool_review(&seats[0], w.now);
-	assert_int_equal(seats[0].state, SEAT_USED);
+	v = pool_review(&slots[0], w.now);
+	assert_int_equal(slots[0].state, SLOT_USED);
 	assert_int_equal(v.wake_us, start + 60 * SECOND);
 	w.now = start + 60 * SECOND + 3;
-	v = pool_review(&seats[0], w.now);
+	v = pool_review(&slots[0], w.now);
 	assert_int_equal(v.kind, VERDICT_RETIRE);
 	assert_string_equal(v.text, "server idle timeout");
 	assert_int_equal(pool_server_count(pool), 2);
-	assert_ptr_equal(seats[0].pool, pool);
-	pool_gone(&seats[0], w.now);
+	assert_ptr_equal(slots[0].pool, pool);
+	pool_gone(&slots[0], w.now);
 	/* min_pool_size keeps the other servers. */
-	assert_int_equal(pool_review(&seats[1], w.now).kind, VERDICT_REST);
+	assert_int_equal(pool_review(&slots[1], w.now).kind, VERDICT_REST);
 	w.now = start + 300 * SECOND;
-	v = pool_review(&seats[1], w.now);
+	v = pool_review(&slots[1], w.now);
 	assert_int_equal(v.kind, VERDICT_RETIRE);
 	assert_string_equal(v.text, "server lifetime over");
-	pool_gone(&seats[1], w.now);
+	pool_gone(&slots[1], w.now);
 	/* One server is closed per server_lifetime / pool_size. */
-	v = pool_review(&seats[2], w.now);
+	v = pool_review(&slots[2], w.now);
 	assert_int_equal(v.kind, VERDICT_REST);
 	w.now += 100 * SECOND;
-	assert_int_equal(pool_review(&seats[2], w.now).kind, VERDICT_RETIRE);
-	assert_int_equal(pool_review(&seats[2], w.now).kind, VERDICT_NONE);
-	LEAVE(&w, seats, asks);
+	assert_int_equal(pool_review(&slots[2], w.now).kind, VERDICT_RETIRE);
+	assert_int_equal(pool_review(&slots[2], w.now).kind, VERDICT_NONE);
+	LEAVE(&w, slots, requests);
 }
 
 static void lifetime_ends_at_release(void **state)
 {
 	struct world w;
-	struct seat seats[2];
-	struct ask asks[2];
+	struct slot slots[2];
+	struct pool_request requests[2];
 
 	(void)state;
 	world_init(&w, INI("server_lifetime=100\ndefault_pool_size=2\n"));
 	struct pool *pool = world_pool(&w, "db", "u");
-	fill(&w, pool, seats, asks, 2);
-	world_ask(&w, &asks[0], VERDICT_GRANT);
-	world_ask(&w, &asks[1], VERDICT_GRANT);
+	fill(&w, pool, slots, requests, 2);
+	world_ask(&w, &requests[0], VERDICT_GRANT);
+	world_ask(&w, &requests[1], VERDICT_GRANT);
 	w.now += 200 * SECOND;
 	assert_string_equal(
-	    world_give(&w, &seats[0], VERDICT_RETIRE).text, "server lifetime over");
-	world_give(&w, &seats[1], VERDICT_REST);
+	    world_give(&w, &slots[0], VERDICT_RETIRE).text, "server lifetime over");
+	world_give(&w, &slots[1], VERDICT_REST);
 	world_set(&w, "server_lifetime", "0");
-	world_ask(&w, &asks[0], VERDICT_GRANT);
-	world_give(&w, &seats[1], VERDICT_RETIRE);
+	world_ask(&w, &requests[0], VERDICT_GRANT);
+	world_give(&w, &slots[1], VERDICT_RETIRE);
 	/* A new server is kept until its first use. */
-	pool_gone(&seats[0], w.now);
-	world_ask(&w, &asks[0], VERDICT_WAIT);
+	pool_gone(&slots[0], w.now);
+	world_ask(&w, &requests[0], VERDICT_WAIT);
 	world_next(&w, pool, VERDICT_DIAL);
-	seats[0] = (struct seat){.state = SEAT_NONE};
-	pool_dialing(pool, &seats[0], w.now);
-	pool_withdraw(&asks[0]);
-	assert_int_equal(pool_logged_in(&seats[0], w.now).kind, VERDICT_REST);
-	assert_int_equal(pool_review(&seats[0], w.now).kind, VERDICT_REST);
-	LEAVE(&w, seats, asks);
+	slots[0] = (struct slot){.state = SLOT_NONE};
+	pool_dialing(pool, &slots[0], w.now);
+	pool_withdraw(&requests[0]);
+	assert_int_equal(pool_logged_in(&slots[0], w.now).kind, VERDICT_REST);
+	assert_int_equal(pool_review(&slots[0], w.now).kind, VERDICT_REST);
+	LEAVE(&w, slots, requests);
 }
 
 static void dirty_ones_go(void **state)
 {
 	struct world w;
-	struct seat seats[4];
-	struct ask asks[4];
+	struct slot slots[4];
+	struct pool_request requests[4];
 
 	(void)state;
 	world_init(&w, INI("default_pool_size=4\n"));
 	struct pool *pool = world_pool(&w, "db", "u");
-	fill(&w, pool, seats, asks, 3);
-	seats[3] = (struct seat){.state = SEAT_NONE};
-	pool_dialing(pool, &seats[3], w.now);
-	world_ask(&w, &asks[0], VERDICT_GRANT);
+	fill(&w, pool, slots, requests, 3);
+	slots[3] = (struct slot){.state = SLOT_NONE};
+	pool_dialing(pool, &slots[3], w.now);
+	world_ask(&w, &requests[0], VERDICT_GRANT);
 	world_was_kicked(&w, pool);
 	pool_mark_dirty(pool);
 	assert_true(world_was_kicked(&w, pool));
-	assert_false(pool_has_welcome(pool));
+	assert_false(pool_has_login_params(pool));
 	/* The pool never lends the old servers, even before pool_next has seen them. */
-	world_ask(&w, &asks[1], VERDICT_WAIT);
+	world_ask(&w, &requests[1], VERDICT_WAIT);
 	assert_string_equal(
 	    world_next(&w, pool, VERDICT_RETIRE).text, "connect string changed");
 	for (int i = 0; i < 2; i++)
@@ -330,277 +330,283 @@ static void dirty_ones_go(void **state)
 		    "database configuration changed");
 	world_next(&w, pool, VERDICT_DIAL);
 	assert_string_equal(
-	    world_give(&w, &seats[2], VERDICT_RETIRE).text, "close_needed");
-	world_join(pool, &asks[3]);
-	LEAVE(&w, seats, asks);
+	    world_give(&w, &slots[2], VERDICT_RETIRE).text, "close_needed");
+	world_join(pool, &requests[3]);
+	LEAVE(&w, slots, requests);
 }
 
-/* pool_size holds also while the welcome is not valid, for clients that want it and for
- * replication clients. */
-static void welcome(void **state)
+/* pool_size holds also while the login parameters are not valid, for clients that want
+ * it and for replication clients. */
+static void login_params(void **state)
 {
 	struct world w;
-	struct seat seats[2];
-	struct ask asks[4];
+	struct slot slots[2];
+	struct pool_request requests[4];
 
 	(void)state;
 	world_init(&w, INI("default_pool_size=1\n"));
 	struct pool *pool = world_pool(&w, "db", "u");
 	for (int i = 0; i < 4; i++)
-		world_join(pool, &asks[i]);
-	asks[0].is_logged_in = false;
-	assert_int_equal(pool_ask(&asks[0], ASK_WELCOME, w.now).kind, VERDICT_WAIT);
-	world_dial(&w, pool, &seats[0], VERDICT_REST);
-	assert_ptr_equal(world_next(&w, pool, VERDICT_ADMIT).ask, &asks[0]);
+		world_join(pool, &requests[i]);
+	requests[0].is_logged_in = false;
+	assert_int_equal(
+	    pool_ask(&requests[0], REQUEST_PARAMS, w.now).kind, VERDICT_WAIT);
+	world_dial(&w, pool, &slots[0], VERDICT_REST);
+	assert_ptr_equal(world_next(&w, pool, VERDICT_ADMIT).request, &requests[0]);
 	world_next(&w, pool, VERDICT_NONE);
-	world_ask(&w, &asks[0], VERDICT_GRANT);
-	world_ask(&w, &asks[1], VERDICT_WAIT);
+	world_ask(&w, &requests[0], VERDICT_GRANT);
+	world_ask(&w, &requests[1], VERDICT_WAIT);
 	world_next(&w, pool, VERDICT_NONE);
 	pool_mark_dirty(pool);
-	assert_int_equal(pool_ask(&asks[2], ASK_WELCOME, w.now).kind, VERDICT_WAIT);
+	assert_int_equal(
+	    pool_ask(&requests[2], REQUEST_PARAMS, w.now).kind, VERDICT_WAIT);
 	world_next(&w, pool, VERDICT_NONE);
-	assert_int_equal(pool_ask(&asks[3], ASK_REPLICATION, w.now).kind, VERDICT_WAIT);
+	assert_int_equal(
+	    pool_ask(&requests[3], REQUEST_REPLICATION, w.now).kind, VERDICT_WAIT);
 	world_next(&w, pool, VERDICT_NONE);
-	world_give(&w, &seats[0], VERDICT_RETIRE);
+	world_give(&w, &slots[0], VERDICT_RETIRE);
 	world_next(&w, pool, VERDICT_DIAL);
-	seats[1] = (struct seat){.state = SEAT_NONE};
-	pool_dialing(pool, &seats[1], w.now);
+	slots[1] = (struct slot){.state = SLOT_NONE};
+	pool_dialing(pool, &slots[1], w.now);
 	world_next(&w, pool, VERDICT_NONE);
-	pool_welcomed(pool);
-	assert_ptr_equal(world_next(&w, pool, VERDICT_ADMIT).ask, &asks[2]);
-	assert_ptr_equal(pool_logged_in(&seats[1], w.now).ask, &asks[1]);
+	pool_got_login_params(pool);
+	assert_ptr_equal(world_next(&w, pool, VERDICT_ADMIT).request, &requests[2]);
+	assert_ptr_equal(pool_logged_in(&slots[1], w.now).request, &requests[1]);
 	/* The next one is the replication client's turn. */
-	world_ask(&w, &asks[2], VERDICT_WAIT);
+	world_ask(&w, &requests[2], VERDICT_WAIT);
 	world_next(&w, pool, VERDICT_NONE);
-	assert_string_equal(world_give(&w, &seats[1], VERDICT_RETIRE).text, "evicted");
+	assert_string_equal(world_give(&w, &slots[1], VERDICT_RETIRE).text, "evicted");
 	assert_true(world_next(&w, pool, VERDICT_DIAL).is_replication);
-	LEAVE(&w, seats, asks);
+	LEAVE(&w, slots, requests);
 }
 
 static void paused_pools(void **state)
 {
 	struct world w;
-	struct seat seats[3];
-	struct ask asks[5];
+	struct slot slots[3];
+	struct pool_request requests[5];
 
 	(void)state;
 	world_init(&w, INI(""));
 	struct pool *pool = world_pool(&w, "db", "u");
-	fill(&w, pool, seats, asks, 2);
-	world_ask(&w, &asks[0], VERDICT_GRANT);
+	fill(&w, pool, slots, requests, 2);
+	world_ask(&w, &requests[0], VERDICT_GRANT);
 	for (int i = 2; i < 5; i++)
-		world_join(pool, &asks[i]);
+		world_join(pool, &requests[i]);
 	world_was_kicked(&w, pool);
 	pool->database->paused = true;
 	catalog_kick_all(w.c, pool->database);
 	assert_true(world_was_kicked(&w, pool));
-	world_ask(&w, &asks[2], VERDICT_WAIT);
+	world_ask(&w, &requests[2], VERDICT_WAIT);
 	struct verdict v = world_next(&w, pool, VERDICT_RETIRE);
-	assert_ptr_equal(v.seat, &seats[0]);
+	assert_ptr_equal(v.slot, &slots[0]);
 	assert_string_equal(v.text, "pause mode");
 	world_next(&w, pool, VERDICT_NONE);
 	assert_string_equal(
-	    world_give(&w, &seats[1], VERDICT_RETIRE).text, "pause mode");
+	    world_give(&w, &slots[1], VERDICT_RETIRE).text, "pause mode");
 	/* The pool opens no server, not for a login either. */
 	pool_mark_dirty(pool);
-	assert_int_equal(pool_ask(&asks[3], ASK_WELCOME, w.now).kind, VERDICT_WAIT);
+	assert_int_equal(
+	    pool_ask(&requests[3], REQUEST_PARAMS, w.now).kind, VERDICT_WAIT);
 	world_next(&w, pool, VERDICT_NONE);
-	pool_welcomed(pool);
-	assert_ptr_equal(world_next(&w, pool, VERDICT_ADMIT).ask, &asks[3]);
+	pool_got_login_params(pool);
+	assert_ptr_equal(world_next(&w, pool, VERDICT_ADMIT).request, &requests[3]);
 	pool->database->paused = false;
 	world_next(&w, pool, VERDICT_DIAL);
-	seats[2] = (struct seat){.state = SEAT_NONE};
-	pool_dialing(pool, &seats[2], w.now);
+	slots[2] = (struct slot){.state = SLOT_NONE};
+	pool_dialing(pool, &slots[2], w.now);
 	w.c->paused = true;
-	assert_ptr_equal(world_next(&w, pool, VERDICT_RETIRE).seat, &seats[2]);
-	pool_gone(&seats[2], w.now);
+	assert_ptr_equal(world_next(&w, pool, VERDICT_RETIRE).slot, &slots[2]);
+	pool_gone(&slots[2], w.now);
 	w.c->paused = false;
 	/* A cancelled dial was no failure: the next attempt may follow at once. */
-	world_dial(&w, pool, &seats[2], VERDICT_GRANT);
+	world_dial(&w, pool, &slots[2], VERDICT_GRANT);
 	/* The reset runs before the pause. */
 	world_set(&w, "server_reset_query_always", "1");
 	w.c->paused = true;
-	world_give(&w, &seats[2], VERDICT_RESET);
-	v = pool_tested(&seats[2], w.now);
+	world_give(&w, &slots[2], VERDICT_RESET);
+	v = pool_tested(&slots[2], w.now);
 	assert_string_equal(v.text, "pause mode");
-	LEAVE(&w, seats, asks);
+	LEAVE(&w, slots, requests);
 }
 
 static void shutting_down(void **state)
 {
 	struct world w;
-	struct seat seats[1];
-	struct ask asks[3];
+	struct slot slots[1];
+	struct pool_request requests[3];
 
 	(void)state;
 	world_init(&w, INI("default_pool_size=1\n"));
 	struct pool *pool = world_pool(&w, "db", "u");
-	fill(&w, pool, seats, asks, 1);
-	world_join(pool, &asks[1]);
-	world_join(pool, &asks[2]);
-	world_ask(&w, &asks[0], VERDICT_GRANT);
-	world_ask(&w, &asks[1], VERDICT_WAIT);
+	fill(&w, pool, slots, requests, 1);
+	world_join(pool, &requests[1]);
+	world_join(pool, &requests[2]);
+	world_ask(&w, &requests[0], VERDICT_GRANT);
+	world_ask(&w, &requests[1], VERDICT_WAIT);
 	w.c->paused = w.c->refuse_waiting = true;
 	assert_string_equal(
-	    world_ask(&w, &asks[2], VERDICT_REFUSE).text, "server shutting down");
+	    world_ask(&w, &requests[2], VERDICT_REFUSE).text, "server shutting down");
 	struct verdict v = world_next(&w, pool, VERDICT_REFUSE);
-	assert_ptr_equal(v.ask, &asks[1]);
+	assert_ptr_equal(v.request, &requests[1]);
 	assert_string_equal(v.text, "server shutting down");
 	assert_string_equal(v.sqlstate, "57P01");
-	assert_int_equal(asks[1].state, ASK_RESTING);
+	assert_int_equal(requests[1].state, REQUEST_RESTING);
 	world_next(&w, pool, VERDICT_NONE);
-	world_give(&w, &seats[0], VERDICT_RETIRE);
-	LEAVE(&w, seats, asks);
+	world_give(&w, &slots[0], VERDICT_RETIRE);
+	LEAVE(&w, slots, requests);
 }
 
 /* Another process has taken over, and only there the pause can be ended. */
 static void paused_clients_are_sent_away(void **state)
 {
 	struct world w;
-	struct seat seats[1];
-	struct ask asks[3];
+	struct slot slots[1];
+	struct pool_request requests[3];
 
 	(void)state;
 	world_init(&w, INI("default_pool_size=1\n"));
 	struct pool *pool = world_pool(&w, "db", "u");
-	fill(&w, pool, seats, asks, 1);
-	world_join(pool, &asks[1]);
-	world_join(pool, &asks[2]);
-	world_ask(&w, &asks[0], VERDICT_GRANT);
+	fill(&w, pool, slots, requests, 1);
+	world_join(pool, &requests[1]);
+	world_join(pool, &requests[2]);
+	world_ask(&w, &requests[0], VERDICT_GRANT);
 	catalog_refuse_paused(w.c);
 	pool->database->paused = true;
-	world_ask(&w, &asks[1], VERDICT_WAIT);
+	world_ask(&w, &requests[1], VERDICT_WAIT);
 	catalog_refuse_paused(w.c);
 	struct verdict v = world_next(&w, pool, VERDICT_REFUSE);
-	assert_ptr_equal(v.ask, &asks[1]);
+	assert_ptr_equal(v.request, &requests[1]);
 	assert_string_equal(v.text, "server shutting down");
 	world_next(&w, pool, VERDICT_NONE);
 	/* those who come later may be moved before the next look */
-	world_ask(&w, &asks[2], VERDICT_WAIT);
+	world_ask(&w, &requests[2], VERDICT_WAIT);
 	world_next(&w, pool, VERDICT_NONE);
 	catalog_refuse_paused(w.c);
 	world_next(&w, pool, VERDICT_REFUSE);
 	world_next(&w, pool, VERDICT_NONE);
-	world_give(&w, &seats[0], VERDICT_RETIRE);
-	LEAVE(&w, seats, asks);
+	world_give(&w, &slots[0], VERDICT_RETIRE);
+	LEAVE(&w, slots, requests);
 }
 
 static void queue_has_a_limit(void **state)
 {
 	struct world w;
-	struct seat seats[1];
-	struct ask asks[5];
+	struct slot slots[1];
+	struct pool_request requests[5];
 
 	(void)state;
 	world_init(&w, INI("default_pool_size=1\nmax_waiting_clients=2\n"));
 	struct pool *pool = world_pool(&w, "db", "u");
-	fill(&w, pool, seats, asks, 1);
+	fill(&w, pool, slots, requests, 1);
 	for (int i = 1; i < 5; i++)
-		world_join(pool, &asks[i]);
-	world_ask(&w, &asks[0], VERDICT_GRANT);
-	world_ask(&w, &asks[1], VERDICT_WAIT);
-	world_ask(&w, &asks[2], VERDICT_WAIT);
-	struct verdict v = world_ask(&w, &asks[3], VERDICT_REFUSE);
+		world_join(pool, &requests[i]);
+	world_ask(&w, &requests[0], VERDICT_GRANT);
+	world_ask(&w, &requests[1], VERDICT_WAIT);
+	world_ask(&w, &requests[2], VERDICT_WAIT);
+	struct verdict v = world_ask(&w, &requests[3], VERDICT_REFUSE);
 	assert_true(v.is_full);
 	assert_string_equal(
 	    v.text, "too many clients are waiting (max_waiting_clients)");
 	assert_string_equal(v.sqlstate, "53300");
-	assert_int_equal(asks[3].state, ASK_RESTING);
+	assert_int_equal(requests[3].state, REQUEST_RESTING);
 	assert_int_equal(pool->waiting.count, 2);
-	/* a client that logs in gets the known welcome and does not wait */
-	v = pool_ask(&asks[4], ASK_WELCOME, w.now);
+	/* a client that logs in gets the known login parameters and does not wait */
+	v = pool_ask(&requests[4], REQUEST_PARAMS, w.now);
 	assert_int_equal(v.kind, VERDICT_WAIT);
-	assert_ptr_equal(world_next(&w, pool, VERDICT_ADMIT).ask, &asks[4]);
+	assert_ptr_equal(world_next(&w, pool, VERDICT_ADMIT).request, &requests[4]);
 	world_set(&w, "max_waiting_clients", "3");
-	world_ask(&w, &asks[3], VERDICT_WAIT);
+	world_ask(&w, &requests[3], VERDICT_WAIT);
 	/* a lower limit does not refuse clients that already wait */
 	world_set(&w, "max_waiting_clients", "1");
 	world_next(&w, pool, VERDICT_NONE);
 	assert_int_equal(pool->waiting.count, 3);
-	assert_true(world_ask(&w, &asks[4], VERDICT_REFUSE).is_full);
+	assert_true(world_ask(&w, &requests[4], VERDICT_REFUSE).is_full);
 	world_set(&w, "max_waiting_clients", "0");
-	world_ask(&w, &asks[4], VERDICT_WAIT);
-	assert_ptr_equal(world_give(&w, &seats[0], VERDICT_GRANT).ask, &asks[1]);
-	LEAVE(&w, seats, asks);
+	world_ask(&w, &requests[4], VERDICT_WAIT);
+	assert_ptr_equal(
+	    world_give(&w, &slots[0], VERDICT_GRANT).request, &requests[1]);
+	LEAVE(&w, slots, requests);
 }
 
 static void failed_dial(struct world *w, struct pool *pool, enum dial_failure kind,
     const char *text, const char *sqlstate)
 {
-	struct seat seat = {.state = SEAT_NONE};
+	struct slot slot = {.state = SLOT_NONE};
 
 	world_next(w, pool, VERDICT_DIAL);
-	pool_dialing(pool, &seat, w->now);
+	pool_dialing(pool, &slot, w->now);
 	world_was_kicked(w, pool);
-	pool_dial_failed(&seat, kind, text, sqlstate, w->now);
-	assert_int_equal(seat.state, SEAT_NONE);
+	pool_dial_failed(&slot, kind, text, sqlstate, w->now);
+	assert_int_equal(slot.state, SLOT_NONE);
 	assert_int_equal(pool_server_count(pool), pool_connected_count(pool));
 	assert_true(world_was_kicked(w, pool));
-	pool_gone(&seat, w->now);
-	assert_null(seat.pool);
+	pool_gone(&slot, w->now);
+	assert_null(slot.pool);
 }
 
 static void retries_are_spaced(void **state)
 {
 	struct world w;
-	struct seat seats[1];
-	struct ask asks[3];
+	struct slot slots[1];
+	struct pool_request requests[3];
 
 	(void)state;
 	world_init(&w, INI("server_login_retry=15\n"));
 	struct pool *pool = world_pool(&w, "db", "u");
 	for (int i = 0; i < 3; i++)
-		world_join(pool, &asks[i]);
-	world_ask(&w, &asks[0], VERDICT_WAIT);
+		world_join(pool, &requests[i]);
+	world_ask(&w, &requests[0], VERDICT_WAIT);
 	uint64_t start = w.now;
 	failed_dial(&w, pool, DIAL_NETWORK, "connect failed", NULL);
 	w.now += SECOND;
 	/* Clients that wait continue to wait; a client that asks now is refused. */
 	assert_int_equal(
 	    world_next(&w, pool, VERDICT_NONE).wake_us, start + 15 * SECOND);
-	struct verdict v = world_ask(&w, &asks[1], VERDICT_REFUSE);
+	struct verdict v = world_ask(&w, &requests[1], VERDICT_REFUSE);
 	assert_string_equal(v.text, "server login has been failing, cached error: "
 				    "connect failed (server_login_retry)");
 	assert_string_equal(v.sqlstate, "57P03");
-	asks[2].is_logged_in = false;
-	assert_int_equal(pool_ask(&asks[2], ASK_WELCOME, w.now).kind, VERDICT_WAIT);
+	requests[2].is_logged_in = false;
+	assert_int_equal(
+	    pool_ask(&requests[2], REQUEST_PARAMS, w.now).kind, VERDICT_WAIT);
 	w.now = start + 15 * SECOND;
 	failed_dial(
 	    &w, pool, DIAL_NOT_YET, "the database system is starting up", "57P03");
 	world_next(&w, pool, VERDICT_NONE);
-	pool_withdraw(&asks[0]);
-	pool_withdraw(&asks[2]);
+	pool_withdraw(&requests[0]);
+	pool_withdraw(&requests[2]);
 	/* No client waits; a client that is refused after server_login_retry makes the
 	 * pool try again. */
 	w.now += 15 * SECOND;
 	world_next(&w, pool, VERDICT_NONE);
-	world_ask(&w, &asks[1], VERDICT_REFUSE);
-	world_dial(&w, pool, &seats[0], VERDICT_REST);
-	world_ask(&w, &asks[1], VERDICT_GRANT);
+	world_ask(&w, &requests[1], VERDICT_REFUSE);
+	world_dial(&w, pool, &slots[0], VERDICT_REST);
+	world_ask(&w, &requests[1], VERDICT_GRANT);
 	/* The success ends the failure: clients of a full pool wait again. */
-	pool_gone(&seats[0], w.now);
-	world_ask(&w, &asks[2], VERDICT_WAIT);
-	LEAVE(&w, seats, asks);
+	pool_gone(&slots[0], w.now);
+	world_ask(&w, &requests[2], VERDICT_WAIT);
+	LEAVE(&w, slots, requests);
 }
 
 /* Each attempt fails within the turn in which it began. */
 static void no_row_of_attempts_in_one_turn(void **state)
 {
 	struct world w;
-	struct ask asks[1];
+	struct pool_request requests[1];
 
 	(void)state;
 	world_init(&w, INI("server_login_retry=0\n"));
 	struct pool *pool = world_pool(&w, "db", "u");
-	world_join(pool, &asks[0]);
-	world_ask(&w, &asks[0], VERDICT_WAIT);
+	world_join(pool, &requests[0]);
+	world_ask(&w, &requests[0], VERDICT_WAIT);
 	failed_dial(&w, pool, DIAL_NETWORK, "connect failed", NULL);
 	uint64_t wake_us = world_next(&w, pool, VERDICT_NONE).wake_us;
 	assert_true(wake_us > w.now && wake_us < w.now + SECOND / 10);
 	w.now = wake_us;
 	failed_dial(&w, pool, DIAL_NETWORK, "connect failed", NULL);
 	world_next(&w, pool, VERDICT_NONE);
-	pool_part(&asks[0]);
+	pool_part(&requests[0]);
 	world_done(&w);
 }
 
@@ -608,8 +614,8 @@ static void no_row_of_attempts_in_one_turn(void **state)
 static void tests_that_hang_are_not_awaited(void **state)
 {
 	struct world w;
-	struct seat seats[3];
-	struct ask asks[2];
+	struct slot slots[3];
+	struct pool_request requests[2];
 
 	(void)state;
 	world_init(
@@ -617,239 +623,244 @@ static void tests_that_hang_are_not_awaited(void **state)
 	world_set(&w, "server_check_query", "select 1");
 	struct pool *pool = world_pool(&w, "db", "u");
 	for (int i = 0; i < 2; i++)
-		world_join(pool, &asks[i]);
-	world_ask(&w, &asks[0], VERDICT_WAIT);
-	world_dial(&w, pool, &seats[0], VERDICT_GRANT);
-	world_give(&w, &seats[0], VERDICT_RESET);
-	world_ask(&w, &asks[1], VERDICT_WAIT);
+		world_join(pool, &requests[i]);
+	world_ask(&w, &requests[0], VERDICT_WAIT);
+	world_dial(&w, pool, &slots[0], VERDICT_GRANT);
+	world_give(&w, &slots[0], VERDICT_RESET);
+	world_ask(&w, &requests[1], VERDICT_WAIT);
 	/* The client waits for the reset, but only for a moment. */
 	uint64_t wake_us = world_next(&w, pool, VERDICT_NONE).wake_us;
 	assert_true(wake_us > w.now && wake_us <= w.now + SECOND);
 	w.now = wake_us;
-	world_dial(&w, pool, &seats[1], VERDICT_GRANT);
-	world_give(&w, &seats[1], VERDICT_RESET);
-	assert_int_equal(pool_tested(&seats[1], w.now).kind, VERDICT_REST);
+	world_dial(&w, pool, &slots[1], VERDICT_GRANT);
+	world_give(&w, &slots[1], VERDICT_RESET);
+	assert_int_equal(pool_tested(&slots[1], w.now).kind, VERDICT_REST);
 	w.now += 2 * SECOND;
-	assert_int_equal(pool_review(&seats[1], w.now).kind, VERDICT_REST);
-	assert_int_equal(seats[1].state, SEAT_USED);
-	world_ask(&w, &asks[0], VERDICT_WAIT);
+	assert_int_equal(pool_review(&slots[1], w.now).kind, VERDICT_REST);
+	assert_int_equal(slots[1].state, SLOT_USED);
+	world_ask(&w, &requests[0], VERDICT_WAIT);
 	/* One reset hangs already; the check of the other server hangs as well. */
-	assert_ptr_equal(world_next(&w, pool, VERDICT_CHECK).seat, &seats[1]);
+	assert_ptr_equal(world_next(&w, pool, VERDICT_CHECK).slot, &slots[1]);
 	wake_us = world_next(&w, pool, VERDICT_NONE).wake_us;
 	assert_true(wake_us > w.now && wake_us <= w.now + SECOND);
 	w.now = wake_us;
-	world_dial(&w, pool, &seats[2], VERDICT_GRANT);
+	world_dial(&w, pool, &slots[2], VERDICT_GRANT);
 	/* The pool has no room for another server. */
-	world_ask(&w, &asks[1], VERDICT_WAIT);
+	world_ask(&w, &requests[1], VERDICT_WAIT);
 	assert_true(world_next(&w, pool, VERDICT_NONE).wake_us == UINT64_MAX);
-	LEAVE(&w, seats, asks);
+	LEAVE(&w, slots, requests);
 }
 
 static void login_errors_reach_who_waits(void **state)
 {
 	struct world w;
-	struct seat seats[1];
-	struct ask asks[2];
+	struct slot slots[1];
+	struct pool_request requests[2];
 	char text[1000];
 
 	(void)state;
 	world_init(&w, INI(""));
 	struct pool *pool = world_pool(&w, "db", "u");
-	world_join(pool, &asks[0]);
-	world_join(pool, &asks[1]);
-	world_ask(&w, &asks[0], VERDICT_WAIT);
-	pool_ask(&asks[1], ASK_WELCOME, w.now);
+	world_join(pool, &requests[0]);
+	world_join(pool, &requests[1]);
+	world_ask(&w, &requests[0], VERDICT_WAIT);
+	pool_ask(&requests[1], REQUEST_PARAMS, w.now);
 	failed_dial(&w, pool, DIAL_LOGIN, "no such role", "28000");
 	for (int i = 0; i < 2; i++) {
 		struct verdict v = world_next(&w, pool, VERDICT_REFUSE);
-		assert_ptr_equal(v.ask, &asks[i]);
+		assert_ptr_equal(v.request, &requests[i]);
 		assert_string_equal(v.text, "no such role");
 		assert_string_equal(v.sqlstate, "28000");
 	}
 	world_next(&w, pool, VERDICT_NONE);
-	/* A pool with a server and a welcome refuses no client. */
+	/* A pool with a server and login parameters refuses no client. */
 	w.now += 15 * SECOND;
-	world_ask(&w, &asks[0], VERDICT_REFUSE);
-	world_dial(&w, pool, &seats[0], VERDICT_REST);
-	world_ask(&w, &asks[0], VERDICT_GRANT);
-	world_ask(&w, &asks[1], VERDICT_WAIT);
+	world_ask(&w, &requests[0], VERDICT_REFUSE);
+	world_dial(&w, pool, &slots[0], VERDICT_REST);
+	world_ask(&w, &requests[0], VERDICT_GRANT);
+	world_ask(&w, &requests[1], VERDICT_WAIT);
 	memset(text, 'x', sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';
 	memcpy(text + 399, "\xc3\xa4", 2); /* this two-byte character must not be cut */
 	failed_dial(&w, pool, DIAL_LOGIN, text, "53300");
 	world_next(&w, pool, VERDICT_NONE);
-	pool_gone(&seats[0], w.now);
-	pool_withdraw(&asks[1]);
-	struct verdict v = world_ask(&w, &asks[1], VERDICT_REFUSE);
+	pool_gone(&slots[0], w.now);
+	pool_withdraw(&requests[1]);
+	struct verdict v = world_ask(&w, &requests[1], VERDICT_REFUSE);
 	assert_true(strlen(v.text) < 480);
 	assert_non_null(strstr(v.text, "xxx (server_login_retry)"));
 	assert_int_equal(strlen(pool->failure.text), 99);
-	LEAVE(&w, seats, asks);
+	LEAVE(&w, slots, requests);
 }
 
 static void reserve(void **state)
 {
 	struct world w;
-	struct seat seats[3];
-	struct ask asks[4];
+	struct slot slots[3];
+	struct pool_request requests[4];
 
 	(void)state;
 	world_init(&w, INI("default_pool_size=1\nreserve_pool_size=1\n"
 			   "reserve_pool_timeout=5\n"));
 	struct pool *pool = world_pool(&w, "db", "u");
-	fill(&w, pool, seats, asks, 1);
-	world_ask(&w, &asks[0], VERDICT_GRANT);
+	fill(&w, pool, slots, requests, 1);
+	world_ask(&w, &requests[0], VERDICT_GRANT);
 	for (int i = 1; i < 4; i++)
-		world_join(pool, &asks[i]);
-	world_ask(&w, &asks[1], VERDICT_WAIT);
+		world_join(pool, &requests[i]);
+	world_ask(&w, &requests[1], VERDICT_WAIT);
 	assert_int_equal(
 	    world_next(&w, pool, VERDICT_NONE).wake_us, w.now + 5 * SECOND);
 	w.now += 5 * SECOND;
-	world_ask(&w, &asks[2], VERDICT_WAIT);
+	world_ask(&w, &requests[2], VERDICT_WAIT);
 	struct verdict v = world_next(&w, pool, VERDICT_DIAL);
 	assert_true(v.is_reserve);
-	assert_ptr_equal(world_dial(&w, pool, &seats[1], VERDICT_GRANT).ask, &asks[1]);
+	assert_ptr_equal(
+	    world_dial(&w, pool, &slots[1], VERDICT_GRANT).request, &requests[1]);
 	/* The reserve is used up, so the pool need not look again. */
 	assert_true(world_next(&w, pool, VERDICT_NONE).wake_us == UINT64_MAX);
-	pool_withdraw(&asks[2]);
-	world_give(&w, &seats[0], VERDICT_REST);
-	world_give(&w, &seats[1], VERDICT_REST);
+	pool_withdraw(&requests[2]);
+	world_give(&w, &slots[0], VERDICT_REST);
+	world_give(&w, &slots[1], VERDICT_REST);
 	world_set(&w, "reserve_pool_size", "0");
 	v = world_next(&w, pool, VERDICT_RETIRE);
-	assert_ptr_equal(v.seat, &seats[0]);
+	assert_ptr_equal(v.slot, &slots[0]);
 	assert_string_equal(v.text, "too many servers in the pool");
 	world_next(&w, pool, VERDICT_NONE);
-	seats[2] = (struct seat){.state = SEAT_NONE};
-	LEAVE(&w, seats, asks);
+	slots[2] = (struct slot){.state = SLOT_NONE};
+	LEAVE(&w, slots, requests);
 }
 
 static void room_is_made_and_handed_on(void **state)
 {
 	struct world w;
-	struct seat seats[3];
-	struct ask asks[5];
+	struct slot slots[3];
+	struct pool_request requests[5];
 
 	(void)state;
 	world_init(&w, INI("max_db_connections=2\n"));
 	struct pool *a = world_pool(&w, "db", "a"), *b = world_pool(&w, "db", "b");
 	struct pool *c = world_pool(&w, "db", "c");
-	fill(&w, a, seats, asks, 2);
-	world_join(b, &asks[2]);
-	world_join(c, &asks[3]);
-	world_join(a, &asks[4]);
-	world_ask(&w, &asks[2], VERDICT_WAIT);
+	fill(&w, a, slots, requests, 2);
+	world_join(b, &requests[2]);
+	world_join(c, &requests[3]);
+	world_join(a, &requests[4]);
+	world_ask(&w, &requests[2], VERDICT_WAIT);
 	/* The server of another pool that was idle longest is evicted. */
 	struct verdict v = world_next(&w, b, VERDICT_RETIRE);
-	assert_ptr_equal(v.seat, &seats[0]);
+	assert_ptr_equal(v.slot, &slots[0]);
 	assert_string_equal(v.text, "evicted");
-	pool_gone(&seats[0], w.now);
-	world_dial(&w, b, &seats[0], VERDICT_GRANT);
-	world_ask(&w, &asks[0], VERDICT_GRANT);
+	pool_gone(&slots[0], w.now);
+	world_dial(&w, b, &slots[0], VERDICT_GRANT);
+	world_ask(&w, &requests[0], VERDICT_GRANT);
 	/* No server can be evicted now: both pools are queued, in order. */
-	world_ask(&w, &asks[3], VERDICT_WAIT);
+	world_ask(&w, &requests[3], VERDICT_WAIT);
 	world_next(&w, c, VERDICT_NONE);
-	assert_true(heap_has(&c->part.rooms[ROOM_DATABASE]));
-	world_ask(&w, &asks[4], VERDICT_WAIT);
+	assert_true(heap_has(&c->part.rooms[CONN_LIMIT_DATABASE]));
+	world_ask(&w, &requests[4], VERDICT_WAIT);
 	world_next(&w, a, VERDICT_NONE);
 	world_was_kicked(&w, c);
 	/* Pool a has a waiting client of its own. */
-	assert_ptr_equal(world_give(&w, &seats[1], VERDICT_GRANT).ask, &asks[4]);
+	assert_ptr_equal(
+	    world_give(&w, &slots[1], VERDICT_GRANT).request, &requests[4]);
 	world_was_kicked(&w, c);
-	world_give(&w, &seats[1], VERDICT_REST);
+	world_give(&w, &slots[1], VERDICT_REST);
 	assert_true(world_was_kicked(&w, c));
-	assert_ptr_equal(world_next(&w, c, VERDICT_RETIRE).seat, &seats[1]);
-	pool_gone(&seats[1], w.now);
-	world_dial(&w, c, &seats[1], VERDICT_GRANT);
-	assert_false(heap_has(&c->part.rooms[ROOM_DATABASE]));
+	assert_ptr_equal(world_next(&w, c, VERDICT_RETIRE).slot, &slots[1]);
+	pool_gone(&slots[1], w.now);
+	world_dial(&w, c, &slots[1], VERDICT_GRANT);
+	assert_false(heap_has(&c->part.rooms[CONN_LIMIT_DATABASE]));
 	/* The next pool in the queue is kicked when the first needs no room. */
-	world_ask(&w, &asks[0], VERDICT_WAIT);
+	world_ask(&w, &requests[0], VERDICT_WAIT);
 	world_next(&w, a, VERDICT_NONE);
-	assert_true(heap_has(&a->part.rooms[ROOM_DATABASE]));
+	assert_true(heap_has(&a->part.rooms[CONN_LIMIT_DATABASE]));
 	world_was_kicked(&w, a);
-	world_give(&w, &seats[0], VERDICT_REST);
+	world_give(&w, &slots[0], VERDICT_REST);
 	assert_true(world_was_kicked(&w, a));
-	pool_withdraw(&asks[0]);
+	pool_withdraw(&requests[0]);
 	world_next(&w, a, VERDICT_NONE);
 	assert_true(heap_is_empty(&a->database->limit->starving));
-	seats[2] = (struct seat){.state = SEAT_NONE};
-	LEAVE(&w, seats, asks);
+	slots[2] = (struct slot){.state = SLOT_NONE};
+	LEAVE(&w, slots, requests);
 }
 
 /* Two pools share one connection.  The first pool's clients ask again and again. */
 static void room_is_shared_by_waiting_time(void **state)
 {
 	struct world w;
-	struct seat seats[1];
-	struct ask asks[4];
+	struct slot slots[1];
+	struct pool_request requests[4];
 
 	(void)state;
 	world_init(&w, INI("max_db_connections=1\n"));
 	struct pool *a = world_pool(&w, "db", "a"), *b = world_pool(&w, "db", "b");
 	for (int i = 0; i < 4; i++)
-		world_join(i < 3 ? a : b, &asks[i]);
-	world_ask(&w, &asks[0], VERDICT_WAIT);
-	world_dial(&w, a, &seats[0], VERDICT_GRANT);
+		world_join(i < 3 ? a : b, &requests[i]);
+	world_ask(&w, &requests[0], VERDICT_WAIT);
+	world_dial(&w, a, &slots[0], VERDICT_GRANT);
 	w.now += SECOND;
-	world_ask(&w, &asks[1], VERDICT_WAIT);
+	world_ask(&w, &requests[1], VERDICT_WAIT);
 	world_next(&w, a, VERDICT_NONE);
 	w.now += SECOND;
-	world_ask(&w, &asks[3], VERDICT_WAIT);
+	world_ask(&w, &requests[3], VERDICT_WAIT);
 	world_next(&w, b, VERDICT_NONE);
 	w.now += SECOND;
 	/* The pool's own client has waited longer. */
-	world_ask(&w, &asks[2], VERDICT_WAIT);
-	assert_ptr_equal(world_give(&w, &seats[0], VERDICT_GRANT).ask, &asks[1]);
+	world_ask(&w, &requests[2], VERDICT_WAIT);
+	assert_ptr_equal(
+	    world_give(&w, &slots[0], VERDICT_GRANT).request, &requests[1]);
 	/* Now the other pool's client has waited longer. */
 	world_was_kicked(&w, b);
-	struct verdict v = world_give(&w, &seats[0], VERDICT_RETIRE);
+	struct verdict v = world_give(&w, &slots[0], VERDICT_RETIRE);
 	assert_string_equal(v.text, "evicted");
 	assert_true(world_was_kicked(&w, b));
 	/* There is room, but not for the pool whose client came later. */
 	world_next(&w, a, VERDICT_NONE);
-	pool_gone(&seats[0], w.now);
+	pool_gone(&slots[0], w.now);
 	world_next(&w, a, VERDICT_NONE);
-	assert_ptr_equal(world_dial(&w, b, &seats[0], VERDICT_GRANT).ask, &asks[3]);
+	assert_ptr_equal(
+	    world_dial(&w, b, &slots[0], VERDICT_GRANT).request, &requests[3]);
 	w.now += SECOND;
-	world_ask(&w, &asks[0], VERDICT_WAIT);
-	world_give(&w, &seats[0], VERDICT_REST);
-	assert_ptr_equal(world_next(&w, a, VERDICT_RETIRE).seat, &seats[0]);
-	pool_gone(&seats[0], w.now);
-	assert_ptr_equal(world_dial(&w, a, &seats[0], VERDICT_GRANT).ask, &asks[2]);
-	LEAVE(&w, seats, asks);
+	world_ask(&w, &requests[0], VERDICT_WAIT);
+	world_give(&w, &slots[0], VERDICT_REST);
+	assert_ptr_equal(world_next(&w, a, VERDICT_RETIRE).slot, &slots[0]);
+	pool_gone(&slots[0], w.now);
+	assert_ptr_equal(
+	    world_dial(&w, a, &slots[0], VERDICT_GRANT).request, &requests[2]);
+	LEAVE(&w, slots, requests);
 }
 
 static void room_of_users(void **state)
 {
 	struct world w;
-	struct seat seats[2];
-	struct ask asks[3];
+	struct slot slots[2];
+	struct pool_request requests[3];
 
 	(void)state;
 	world_init(&w, "[databases]\nx=\ny=\n[users]\nu=max_user_connections=1\n"
 		       "[pgbouncer]\n" TRANSACTION);
 	struct pool *x = world_pool(&w, "x", "u"), *y = world_pool(&w, "y", "u");
-	fill(&w, x, seats, asks, 1);
-	world_ask(&w, &asks[0], VERDICT_GRANT);
-	world_join(y, &asks[1]);
-	world_join(y, &asks[2]);
-	world_ask(&w, &asks[1], VERDICT_WAIT);
+	fill(&w, x, slots, requests, 1);
+	world_ask(&w, &requests[0], VERDICT_GRANT);
+	world_join(y, &requests[1]);
+	world_join(y, &requests[2]);
+	world_ask(&w, &requests[1], VERDICT_WAIT);
 	world_next(&w, y, VERDICT_NONE);
-	assert_true(heap_has(&y->part.rooms[ROOM_USER]));
+	assert_true(heap_has(&y->part.rooms[CONN_LIMIT_USER]));
 	world_was_kicked(&w, y);
-	world_give(&w, &seats[0], VERDICT_REST);
+	world_give(&w, &slots[0], VERDICT_REST);
 	assert_true(world_was_kicked(&w, y));
-	assert_ptr_equal(world_next(&w, y, VERDICT_RETIRE).seat, &seats[0]);
-	world_dial(&w, y, &seats[1], VERDICT_GRANT);
+	assert_ptr_equal(world_next(&w, y, VERDICT_RETIRE).slot, &slots[0]);
+	world_dial(&w, y, &slots[1], VERDICT_GRANT);
 	assert_int_equal(y->user->server_count, 1);
-	LEAVE(&w, seats, asks);
+	LEAVE(&w, slots, requests);
 }
 
 /* min_pool_size opens servers and never evicts any. */
 static void least_size(void **state)
 {
 	struct world w;
-	struct seat seats[3];
-	struct ask asks[1];
+	struct slot slots[3];
+	struct pool_request requests[1];
 
 	(void)state;
 	world_init(&w, "[databases]\nx=user=f min_pool_size=2 max_db_connections=9\n"
@@ -857,144 +868,145 @@ static void least_size(void **state)
 	struct pool *x = world_pool(&w, "x", "anyone"), *y = world_pool(&w, "y", "f");
 	assert_string_equal(x->user->name, "f");
 	assert_true(world_was_kicked(&w, x));
-	fill(&w, y, seats, asks, 1);
-	world_dial(&w, x, &seats[1], VERDICT_REST);
+	fill(&w, y, slots, requests, 1);
+	world_dial(&w, x, &slots[1], VERDICT_REST);
 	assert_true(world_was_kicked(&w, x));
 	world_set(&w, "max_user_connections", "2");
 	assert_int_equal(world_next(&w, x, VERDICT_NONE).wake_us, w.now + SECOND);
 	world_set(&w, "max_user_connections", "3");
-	world_dial(&w, x, &seats[2], VERDICT_REST);
+	world_dial(&w, x, &slots[2], VERDICT_REST);
 	world_next(&w, x, VERDICT_NONE);
 	/* A pool without clients and without a forced user opens no servers. */
 	struct pool *unused = world_pool(&w, "y", "other");
 	world_set(&w, "min_pool_size", "1");
 	world_next(&w, unused, VERDICT_NONE);
 	/* The value 0 is unlimited, and then min_pool_size does not apply. */
-	pool_gone(&seats[2], w.now);
+	pool_gone(&slots[2], w.now);
 	world_set(&w, "default_pool_size", "0");
 	world_next(&w, x, VERDICT_NONE);
-	LEAVE(&w, seats, asks);
+	LEAVE(&w, slots, requests);
 }
 
 static void cancels(void **state)
 {
 	struct world w;
-	struct seat seats[3];
-	struct ask asks[2];
+	struct slot slots[3];
+	struct pool_request requests[2];
 
 	(void)state;
 	world_init(&w, INI("default_pool_size=1\n"));
 	struct pool *pool = world_pool(&w, "db", "u");
-	fill(&w, pool, seats, asks, 1);
-	world_join(pool, &asks[1]);
-	world_ask(&w, &asks[0], VERDICT_GRANT);
-	world_ask(&w, &asks[1], VERDICT_WAIT);
+	fill(&w, pool, slots, requests, 1);
+	world_join(pool, &requests[1]);
+	world_ask(&w, &requests[0], VERDICT_GRANT);
+	world_ask(&w, &requests[1], VERDICT_WAIT);
 	assert_true(pool_may_dial_cancel(pool));
-	seats[1] = seats[2] = (struct seat){.state = SEAT_NONE};
-	pool_dialing_cancel(pool, &seats[1], w.now);
+	slots[1] = slots[2] = (struct slot){.state = SLOT_NONE};
+	pool_dialing_cancel(pool, &slots[1], w.now);
 	assert_false(pool_may_dial_cancel(pool));
-	seats[0].cancels_in_flight = 2;
-	world_give(&w, &seats[0], VERDICT_PARK);
-	assert_int_equal(seats[0].state, SEAT_BEING_CANCELED);
-	assert_int_equal(pool_cancel_done(&seats[0], w.now).kind, VERDICT_NONE);
-	assert_ptr_equal(pool_cancel_done(&seats[0], w.now).ask, &asks[1]);
-	pool_gone(&seats[1], w.now);
+	slots[0].cancels_in_flight = 2;
+	world_give(&w, &slots[0], VERDICT_PARK);
+	assert_int_equal(slots[0].state, SLOT_BEING_CANCELED);
+	assert_int_equal(pool_cancel_done(&slots[0], w.now).kind, VERDICT_NONE);
+	assert_ptr_equal(pool_cancel_done(&slots[0], w.now).request, &requests[1]);
+	pool_gone(&slots[1], w.now);
 	assert_int_equal(pool->database->server_count, 1);
 	/* The cancel request gets the server that was being opened anyway. */
-	pool_dialing(pool, &seats[1], w.now);
-	pool_dialing_cancel(pool, &seats[1], w.now);
-	assert_int_equal(seats[1].state, SEAT_ACTIVE_CANCEL);
-	LEAVE(&w, seats, asks);
+	pool_dialing(pool, &slots[1], w.now);
+	pool_dialing_cancel(pool, &slots[1], w.now);
+	assert_int_equal(slots[1].state, SLOT_ACTIVE_CANCEL);
+	LEAVE(&w, slots, requests);
 }
 
 /* The pool has servers of the reserve, or of the time before the limit was lowered. */
 static void one_cancel_may_always_go(void **state)
 {
 	struct world w;
-	struct seat seats[3];
-	struct ask asks[2];
+	struct slot slots[3];
+	struct pool_request requests[2];
 
 	(void)state;
 	world_init(&w, INI("default_pool_size=2\n"));
 	struct pool *pool = world_pool(&w, "db", "u");
-	fill(&w, pool, seats, asks, 2);
+	fill(&w, pool, slots, requests, 2);
 	world_set(&w, "default_pool_size", "1");
 	assert_true(pool_may_dial_cancel(pool));
-	seats[2] = (struct seat){.state = SEAT_NONE};
-	pool_dialing_cancel(pool, &seats[2], w.now);
+	slots[2] = (struct slot){.state = SLOT_NONE};
+	pool_dialing_cancel(pool, &slots[2], w.now);
 	assert_false(pool_may_dial_cancel(pool));
-	pool_gone(&seats[2], w.now);
+	pool_gone(&slots[2], w.now);
 	assert_true(pool_may_dial_cancel(pool));
-	LEAVE(&w, seats, asks);
+	LEAVE(&w, slots, requests);
 }
 
 static void replication(void **state)
 {
 	struct world w;
-	struct seat seats[3];
-	struct ask asks[3];
+	struct slot slots[3];
+	struct pool_request requests[3];
 
 	(void)state;
 	world_init(&w, INI("default_pool_size=2\n"));
 	struct pool *pool = world_pool(&w, "db", "u");
-	fill(&w, pool, seats, asks, 2);
-	world_join(pool, &asks[2]);
-	assert_int_equal(pool_ask(&asks[2], ASK_REPLICATION, w.now).kind, VERDICT_WAIT);
+	fill(&w, pool, slots, requests, 2);
+	world_join(pool, &requests[2]);
+	assert_int_equal(
+	    pool_ask(&requests[2], REQUEST_REPLICATION, w.now).kind, VERDICT_WAIT);
 	/* Only one server is closed to make room. */
-	assert_ptr_equal(world_next(&w, pool, VERDICT_RETIRE).seat, &seats[0]);
+	assert_ptr_equal(world_next(&w, pool, VERDICT_RETIRE).slot, &slots[0]);
 	struct verdict v = world_next(&w, pool, VERDICT_DIAL);
 	assert_true(v.is_replication);
-	assert_ptr_equal(v.ask, &asks[2]);
-	seats[2] = (struct seat){.is_replication = true, .ask = v.ask};
-	pool_dialing(pool, &seats[2], w.now);
-	assert_int_equal(asks[2].state, ASK_LINKED);
+	assert_ptr_equal(v.request, &requests[2]);
+	slots[2] = (struct slot){.is_replication = true, .request = v.request};
+	pool_dialing(pool, &slots[2], w.now);
+	assert_int_equal(requests[2].state, REQUEST_LINKED);
 	/* Other clients are served meanwhile. */
-	world_ask(&w, &asks[0], VERDICT_GRANT);
-	v = pool_logged_in(&seats[2], w.now);
+	world_ask(&w, &requests[0], VERDICT_GRANT);
+	v = pool_logged_in(&slots[2], w.now);
 	assert_int_equal(v.kind, VERDICT_GRANT);
-	assert_ptr_equal(v.ask, &asks[2]);
+	assert_ptr_equal(v.request, &requests[2]);
 	pool_mark_dirty(pool);
 	v = world_next(&w, pool, VERDICT_RETIRE);
-	assert_ptr_equal(v.seat, &seats[2]);
-	assert_ptr_equal(v.ask, &asks[2]);
-	pool_gone(&seats[2], w.now);
-	assert_int_equal(asks[2].state, ASK_RESTING);
+	assert_ptr_equal(v.slot, &slots[2]);
+	assert_ptr_equal(v.request, &requests[2]);
+	pool_gone(&slots[2], w.now);
+	assert_int_equal(requests[2].state, REQUEST_RESTING);
 	/* A replication client is told its own login error. */
-	pool_gone(&seats[0], w.now);
-	pool_gone(&seats[1], w.now);
-	pool_ask(&asks[2], ASK_REPLICATION, w.now);
+	pool_gone(&slots[0], w.now);
+	pool_gone(&slots[1], w.now);
+	pool_ask(&requests[2], REQUEST_REPLICATION, w.now);
 	v = world_next(&w, pool, VERDICT_DIAL);
-	seats[2] = (struct seat){.is_replication = true, .ask = v.ask};
-	pool_dialing(pool, &seats[2], w.now);
-	world_ask(&w, &asks[0], VERDICT_WAIT);
-	pool_dial_failed(&seats[2], DIAL_LOGIN, "no", "42501", w.now);
-	pool_gone(&seats[2], w.now);
-	assert_int_equal(asks[2].state, ASK_RESTING);
+	slots[2] = (struct slot){.is_replication = true, .request = v.request};
+	pool_dialing(pool, &slots[2], w.now);
+	world_ask(&w, &requests[0], VERDICT_WAIT);
+	pool_dial_failed(&slots[2], DIAL_LOGIN, "no", "42501", w.now);
+	pool_gone(&slots[2], w.now);
+	assert_int_equal(requests[2].state, REQUEST_RESTING);
 	v = world_next(&w, pool, VERDICT_DIAL);
 	assert_false(v.is_replication);
-	LEAVE(&w, seats, asks);
+	LEAVE(&w, slots, requests);
 }
 
 /* After SUSPEND, a new client is not served before those that have waited. */
 static void nobody_overtakes(void **state)
 {
 	struct world w;
-	struct seat seats[1];
-	struct ask asks[2];
+	struct slot slots[1];
+	struct pool_request requests[2];
 
 	(void)state;
 	world_init(&w, INI(""));
 	struct pool *pool = world_pool(&w, "db", "u");
-	fill(&w, pool, seats, asks, 1);
-	world_join(pool, &asks[1]);
+	fill(&w, pool, slots, requests, 1);
+	world_join(pool, &requests[1]);
 	w.c->suspended = true;
-	world_ask(&w, &asks[0], VERDICT_WAIT);
+	world_ask(&w, &requests[0], VERDICT_WAIT);
 	world_next(&w, pool, VERDICT_NONE);
-	assert_int_equal(seats[0].state, SEAT_IDLE);
+	assert_int_equal(slots[0].state, SLOT_IDLE);
 	w.c->suspended = false;
-	world_ask(&w, &asks[1], VERDICT_WAIT);
-	assert_ptr_equal(world_next(&w, pool, VERDICT_GRANT).ask, &asks[0]);
-	LEAVE(&w, seats, asks);
+	world_ask(&w, &requests[1], VERDICT_WAIT);
+	assert_ptr_equal(world_next(&w, pool, VERDICT_GRANT).request, &requests[0]);
+	LEAVE(&w, slots, requests);
 }
 
 /* A server that a waiting client of its own pool may need is not evicted; when that
@@ -1002,58 +1014,59 @@ static void nobody_overtakes(void **state)
 static void last_seeker_leaves(void **state)
 {
 	struct world w;
-	struct seat seats[2];
-	struct ask asks[3];
+	struct slot slots[2];
+	struct pool_request requests[3];
 
 	(void)state;
 	world_init(&w, INI("max_db_connections=2\nserver_check_delay=0\n"));
 	struct pool *a = world_pool(&w, "db", "a"), *b = world_pool(&w, "db", "b");
-	fill(&w, a, seats, asks, 2);
-	world_join(b, &asks[2]);
+	fill(&w, a, slots, requests, 2);
+	world_join(b, &requests[2]);
 	world_set(&w, "server_check_query", "select 1");
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(pool_review(&seats[i], w.now).kind, VERDICT_REST);
-		assert_int_equal(seats[i].state, SEAT_USED);
+		assert_int_equal(pool_review(&slots[i], w.now).kind, VERDICT_REST);
+		assert_int_equal(slots[i].state, SLOT_USED);
 	}
-	world_ask(&w, &asks[0], VERDICT_WAIT);
+	world_ask(&w, &requests[0], VERDICT_WAIT);
 	world_next(&w, a, VERDICT_CHECK);
-	world_ask(&w, &asks[2], VERDICT_WAIT);
+	world_ask(&w, &requests[2], VERDICT_WAIT);
 	world_next(&w, b, VERDICT_NONE);
-	assert_true(heap_has(&b->part.rooms[ROOM_DATABASE]));
+	assert_true(heap_has(&b->part.rooms[CONN_LIMIT_DATABASE]));
 	world_was_kicked(&w, b);
-	pool_withdraw(&asks[0]);
+	pool_withdraw(&requests[0]);
 	assert_true(world_was_kicked(&w, b));
 	world_next(&w, b, VERDICT_RETIRE);
-	LEAVE(&w, seats, asks);
+	LEAVE(&w, slots, requests);
 }
 
 static void abandoned(void **state)
 {
 	struct world w;
-	struct seat seats[2];
-	struct ask asks[2];
+	struct slot slots[2];
+	struct pool_request requests[2];
 
 	(void)state;
 	world_init(&w, INI("default_pool_size=1\n"));
 	struct pool *pool = world_pool(&w, "db", "u");
-	fill(&w, pool, seats, asks, 1);
-	world_join(pool, &asks[1]);
-	world_ask(&w, &asks[0], VERDICT_GRANT);
-	world_ask(&w, &asks[1], VERDICT_WAIT);
-	pool_abandon(&seats[0], w.now);
-	assert_int_equal(asks[0].state, ASK_RESTING);
+	fill(&w, pool, slots, requests, 1);
+	world_join(pool, &requests[1]);
+	world_ask(&w, &requests[0], VERDICT_GRANT);
+	world_ask(&w, &requests[1], VERDICT_WAIT);
+	pool_abandon(&slots[0], w.now);
+	assert_int_equal(requests[0].state, REQUEST_RESTING);
 	assert_int_equal(pool_server_count(pool), 0);
 	/* The room is free before the socket is closed. */
-	assert_ptr_equal(world_dial(&w, pool, &seats[1], VERDICT_GRANT).ask, &asks[1]);
-	LEAVE(&w, seats, asks);
+	assert_ptr_equal(
+	    world_dial(&w, pool, &slots[1], VERDICT_GRANT).request, &requests[1]);
+	LEAVE(&w, slots, requests);
 }
 
 static void names(void **state)
 {
 	(void)state;
-	assert_string_equal(seat_state_shown(SEAT_LOGIN), "new");
-	assert_string_equal(seat_state_socket_shown(SEAT_IDLE), "sv_idle");
-	assert_string_equal(seat_state_shown(SEAT_BEING_CANCELED), "being_canceled");
+	assert_string_equal(slot_state_shown(SLOT_LOGIN), "new");
+	assert_string_equal(slot_state_socket_shown(SLOT_IDLE), "sv_idle");
+	assert_string_equal(slot_state_shown(SLOT_BEING_CANCELED), "being_canceled");
 }
 
 int main(void)
@@ -1068,7 +1081,7 @@ int main(void)
 	    cmocka_unit_test(idle_ones_are_reviewed),
 	    cmocka_unit_test(lifetime_ends_at_release),
 	    cmocka_unit_test(dirty_ones_go),
-	    cmocka_unit_test(welcome),
+	    cmocka_unit_test(login_params),
 	    cmocka_unit_test(paused_pools),
 	    cmocka_unit_test(shutting_down),
 	    cmocka_unit_test(paused_clients_are_sent_away),

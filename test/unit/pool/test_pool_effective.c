@@ -148,21 +148,21 @@ static void the_value_is_that_of_the_level(void **state)
 }
 
 /* A client comes, has a server dialed, and leaves; the server stays in the pool. */
-static void use_once(struct world *w, struct pool *pool, struct seat *seat)
+static void use_once(struct world *w, struct pool *pool, struct slot *slot)
 {
-	struct ask ask;
+	struct pool_request request;
 
-	world_join(pool, &ask);
-	world_ask(w, &ask, VERDICT_WAIT);
-	world_dial(w, pool, seat, VERDICT_GRANT);
-	world_give(w, seat, VERDICT_REST);
-	pool_part(&ask);
+	world_join(pool, &request);
+	world_ask(w, &request, VERDICT_WAIT);
+	world_dial(w, pool, slot, VERDICT_GRANT);
+	world_give(w, slot, VERDICT_REST);
+	pool_part(&request);
 }
 
 /* An idle server is closed after its own limit; a changed limit applies at once. */
 static void limits_of_a_database_act(void **state)
 {
-	struct seat a_seat = {.pool = NULL}, b_seat = {.pool = NULL};
+	struct slot a_slot = {.pool = NULL}, b_slot = {.pool = NULL};
 	struct world w;
 
 	(void)state;
@@ -170,21 +170,21 @@ static void limits_of_a_database_act(void **state)
 		       "server_idle_timeout=100\nserver_check_delay=1000\n"
 		       "pool_mode=transaction\n");
 	struct pool *a = world_pool(&w, "a", "u"), *b = world_pool(&w, "b", "u");
-	use_once(&w, a, &a_seat);
-	use_once(&w, b, &b_seat);
+	use_once(&w, a, &a_slot);
+	use_once(&w, b, &b_slot);
 	w.now += 4 * (uint64_t)SECOND;
-	struct verdict v = pool_review(&b_seat, w.now);
+	struct verdict v = pool_review(&b_slot, w.now);
 	assert_int_equal(v.kind, VERDICT_REST);
 	world_set(&w, "server_idle_timeout", "2");
-	v = pool_review(&b_seat, w.now);
+	v = pool_review(&b_slot, w.now);
 	assert_int_equal(v.kind, VERDICT_RETIRE);
-	v = pool_review(&a_seat, w.now);
+	v = pool_review(&a_slot, w.now);
 	assert_int_equal(v.kind, VERDICT_RETIRE);
 	world_adopt(
 	    &w, "[databases]\na=server_idle_timeout=30\nb=\n[pgbouncer]\n", NULL);
 	assert_int_equal(scope_server_idle_timeout(scope_of_pool(a)), 30 * SECOND);
-	world_gone(&w, &a_seat);
-	world_gone(&w, &b_seat);
+	world_gone(&w, &a_slot);
+	world_gone(&w, &b_slot);
 	world_done(&w);
 }
 

@@ -95,17 +95,17 @@ struct host *town_host(struct town *t, size_t i)
 	return t->pool->database->hosts.list[i];
 }
 
-void town_close(struct town *t, struct seat *seat)
+void town_close(struct town *t, struct slot *slot)
 {
 	t->closed++;
-	pool_gone(seat, t->w.now);
-	*seat = (struct seat){.state = SEAT_NONE};
+	pool_gone(slot, t->w.now);
+	*slot = (struct slot){.state = SLOT_NONE};
 }
 
 void town_done(struct town *t)
 {
-	for (size_t i = 0; i < SEATS; i++)
-		pool_gone(&t->seats[i], t->w.now);
+	for (size_t i = 0; i < SLOTS; i++)
+		pool_gone(&t->slots[i], t->w.now);
 	for (size_t i = 0; i < 3; i++) {
 		assert_int_equal(town_host(t, i)->connections, 0);
 		assert_int_equal(town_host(t, i)->resting, 0);
@@ -118,53 +118,53 @@ void town_done(struct town *t)
 }
 
 /* Begins the dial that the pool has asked for. */
-struct seat *town_begin_dial(struct town *t, struct pool *pool)
+struct slot *town_begin_dial(struct town *t, struct pool *pool)
 {
 	size_t i = 0;
 
-	while (t->seats[i].pool)
-		assert_true(++i < SEATS);
-	t->seats[i] = (struct seat){.state = SEAT_NONE};
-	pool_dialing(pool, &t->seats[i], t->w.now);
+	while (t->slots[i].pool)
+		assert_true(++i < SLOTS);
+	t->slots[i] = (struct slot){.state = SLOT_NONE};
+	pool_dialing(pool, &t->slots[i], t->w.now);
 	t->dials++;
-	const char *name = t->seats[i].pool_host->host->name;
+	const char *name = t->slots[i].pool_host->host->name;
 	if (strlen(t->dialed) + 1 < sizeof(t->dialed))
 		strcat(t->dialed, name);
-	return &t->seats[i];
+	return &t->slots[i];
 }
 
 /* Does what the owner of a login does: it tells the host's role, and fails if the role
  * is not the wanted one. */
-static bool may_stay(struct town *t, struct seat *seat)
+static bool may_stay(struct town *t, struct slot *slot)
 {
-	const struct host *host = seat->pool_host->host;
+	const struct host *host = slot->pool_host->host;
 	struct host_report report = report_of(t, host->name);
 
 	report.is_read_only |= strstr(t->read_only_for_users, host->name) != NULL;
 	if (!t->is_silent && (t->standbys[0] || t->read_only[0]))
-		hosts_learn(seat, &report, t->w.now);
-	return hosts_is_fit(seat->pool, host);
+		hosts_learn(slot, &report, t->w.now);
+	return hosts_is_fit(slot->pool, host);
 }
 
-void town_end_dial(struct town *t, struct seat *seat)
+void town_end_dial(struct town *t, struct slot *slot)
 {
-	struct pool *pool = seat->pool;
+	struct pool *pool = slot->pool;
 
-	if (strstr(t->dead, seat->pool_host->host->name)) {
+	if (strstr(t->dead, slot->pool_host->host->name)) {
 		pool_dial_failed(
-		    seat, DIAL_NETWORK, "connect failed", "08P01", t->w.now);
-		town_close(t, seat);
+		    slot, DIAL_NETWORK, "connect failed", "08P01", t->w.now);
+		town_close(t, slot);
 		return;
 	}
-	if (!may_stay(t, seat)) {
-		pool_dial_failed(seat, DIAL_UNFIT, "unfit", "08P01", t->w.now);
-		town_close(t, seat);
+	if (!may_stay(t, slot)) {
+		pool_dial_failed(slot, DIAL_UNFIT, "unfit", "08P01", t->w.now);
+		town_close(t, slot);
 		return;
 	}
-	if (!pool_has_welcome(pool))
-		pool_welcomed(pool);
-	if (pool_logged_in(seat, t->w.now).kind == VERDICT_RETIRE)
-		town_close(t, seat);
+	if (!pool_has_login_params(pool))
+		pool_got_login_params(pool);
+	if (pool_logged_in(slot, t->w.now).kind == VERDICT_RETIRE)
+		town_close(t, slot);
 }
 
 static void carry_out(struct town *t, struct pool *pool)
@@ -175,7 +175,7 @@ static void carry_out(struct town *t, struct pool *pool)
 		if (v.kind == VERDICT_DIAL)
 			town_end_dial(t, town_begin_dial(t, pool));
 		if (v.kind == VERDICT_RETIRE)
-			town_close(t, v.seat);
+			town_close(t, v.slot);
 		t->refused += v.kind == VERDICT_REFUSE;
 		assert_true(t->dials < DIALS_MAX);
 	}
@@ -192,26 +192,26 @@ void town_serve(struct town *t, struct pool *pool)
 	}
 }
 
-void town_ask(struct town *t, struct pool *pool, struct ask *ask)
+void town_ask(struct town *t, struct pool *pool, struct pool_request *request)
 {
-	world_join(pool, ask);
-	ask->last_us = ask->query_us = t->w.now;
-	if (pool_ask(ask, ASK_QUERY, t->w.now).kind == VERDICT_WAIT)
+	world_join(pool, request);
+	request->last_us = request->query_us = t->w.now;
+	if (pool_ask(request, REQUEST_QUERY, t->w.now).kind == VERDICT_WAIT)
 		town_serve(t, pool);
 }
 
-void town_give(struct town *t, struct ask *ask)
+void town_give(struct town *t, struct pool_request *request)
 {
-	struct pool *pool = ask->pool;
-	struct seat *seat = ask->seat;
+	struct pool *pool = request->pool;
+	struct slot *slot = request->slot;
 
-	if (seat) {
-		struct verdict v = pool_give(seat, t->w.now);
+	if (slot) {
+		struct verdict v = pool_give(slot, t->w.now);
 		if (v.kind == VERDICT_RESET)
-			v = pool_tested(seat, t->w.now);
+			v = pool_tested(slot, t->w.now);
 		if (v.kind == VERDICT_RETIRE)
-			town_close(t, seat);
+			town_close(t, slot);
 	}
-	pool_part(ask);
+	pool_part(request);
 	town_serve(t, pool);
 }

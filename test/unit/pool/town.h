@@ -8,12 +8,12 @@
 #include "pool/hosts_role.h"
 #include "world.h"
 
-enum { SEATS = 40, DIALS_MAX = 20000 };
+enum { SLOTS = 40, DIALS_MAX = 20000 };
 
 struct town {
 	struct world w;
 	struct pool *pool;
-	struct seat seats[SEATS];
+	struct slot slots[SLOTS];
 	const char *dead; /* connections to these hosts fail */
 	/* hosts with this role; when both are empty no host reports a role */
 	const char *standbys, *read_only;
@@ -36,12 +36,12 @@ void town_init(struct town *t, const char *keys, const char *settings);
 /* The monitor looks, and tells its verdicts. */
 void town_look(struct town *t);
 struct host *town_host(struct town *t, size_t i);
-void town_close(struct town *t, struct seat *seat);
+void town_close(struct town *t, struct slot *slot);
 void town_done(struct town *t);
-struct seat *town_begin_dial(struct town *t, struct pool *pool);
-void town_end_dial(struct town *t, struct seat *seat);
+struct slot *town_begin_dial(struct town *t, struct pool *pool);
+void town_end_dial(struct town *t, struct slot *slot);
 void town_serve(struct town *t, struct pool *pool);
-void town_ask(struct town *t, struct pool *pool, struct ask *ask);
-void town_give(struct town *t, struct ask *ask);
+void town_ask(struct town *t, struct pool *pool, struct pool_request *request);
+void town_give(struct town *t, struct pool_request *request);
 
 #endif

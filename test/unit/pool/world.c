@@ -147,48 +147,49 @@ struct verdict world_next(struct world *w, struct pool *pool, enum verdict_kind 
 	return v;
 }
 
-struct verdict world_ask(struct world *w, struct ask *ask, enum verdict_kind kind)
+struct verdict world_ask(
+    struct world *w, struct pool_request *request, enum verdict_kind kind)
 {
-	ask->last_us = ask->query_us = w->now;
-	struct verdict v = pool_ask(ask, ASK_QUERY, w->now);
+	request->last_us = request->query_us = w->now;
+	struct verdict v = pool_ask(request, REQUEST_QUERY, w->now);
 
 	assert_int_equal(v.kind, kind);
-	assert_ptr_equal(v.ask, ask);
+	assert_ptr_equal(v.request, request);
 	return v;
 }
 
-struct verdict world_give(struct world *w, struct seat *seat, enum verdict_kind kind)
+struct verdict world_give(struct world *w, struct slot *slot, enum verdict_kind kind)
 {
-	struct verdict v = pool_give(seat, w->now);
+	struct verdict v = pool_give(slot, w->now);
 
 	assert_int_equal(v.kind, kind);
-	assert_ptr_equal(v.seat, seat);
+	assert_ptr_equal(v.slot, slot);
 	return v;
 }
 
-void world_join(struct pool *pool, struct ask *ask)
+void world_join(struct pool *pool, struct pool_request *request)
 {
-	*ask = (struct ask){.is_logged_in = true};
-	pool_join(pool, ask);
+	*request = (struct pool_request){.is_logged_in = true};
+	pool_join(pool, request);
 }
 
 struct verdict world_dial(
-    struct world *w, struct pool *pool, struct seat *seat, enum verdict_kind kind)
+    struct world *w, struct pool *pool, struct slot *slot, enum verdict_kind kind)
 {
 	world_next(w, pool, VERDICT_DIAL);
-	*seat = (struct seat){.state = SEAT_NONE};
-	pool_dialing(pool, seat, w->now);
-	if (!pool_has_welcome(pool))
-		pool_welcomed(pool);
-	struct verdict v = pool_logged_in(seat, w->now);
+	*slot = (struct slot){.state = SLOT_NONE};
+	pool_dialing(pool, slot, w->now);
+	if (!pool_has_login_params(pool))
+		pool_got_login_params(pool);
+	struct verdict v = pool_logged_in(slot, w->now);
 	assert_int_equal(v.kind, kind);
 	return v;
 }
 
-void world_gone(struct world *w, struct seat *seat)
+void world_gone(struct world *w, struct slot *slot)
 {
-	struct pool *pool = seat->pool;
+	struct pool *pool = slot->pool;
 
-	pool_gone(seat, w->now);
+	pool_gone(slot, w->now);
 	pool_free_if_unused(pool);
 }

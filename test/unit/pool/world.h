@@ -35,12 +35,13 @@ bool world_was_kicked(struct world *w, const struct pool *pool);
 
 /* These fail when the verdict is not of this kind. */
 struct verdict world_next(struct world *w, struct pool *pool, enum verdict_kind kind);
-struct verdict world_ask(struct world *w, struct ask *ask, enum verdict_kind kind);
-struct verdict world_give(struct world *w, struct seat *seat, enum verdict_kind kind);
-void world_join(struct pool *pool, struct ask *ask);
+struct verdict world_ask(
+    struct world *w, struct pool_request *request, enum verdict_kind kind);
+struct verdict world_give(struct world *w, struct slot *slot, enum verdict_kind kind);
+void world_join(struct pool *pool, struct pool_request *request);
 /* Expects DIAL, lets the server log in, and expects this verdict on it. */
 struct verdict world_dial(
-    struct world *w, struct pool *pool, struct seat *seat, enum verdict_kind kind);
-void world_gone(struct world *w, struct seat *seat);
+    struct world *w, struct pool *pool, struct slot *slot, enum verdict_kind kind);
+void world_gone(struct world *w, struct slot *slot);
 
 #endif

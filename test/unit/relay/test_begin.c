@@ -22,9 +22,9 @@
 
 #define READ_ONLY "SERROR\0C25006\0Mread only\0"
 
-static size_t count(struct stage *stage, enum seat_state state)
+static size_t count(struct stage *stage, enum slot_state state)
 {
-	return stage_pool(stage)->seats[state].count;
+	return stage_pool(stage)->slots[state].count;
 }
 
 static struct stage *deferring(struct peer **client, struct peer **server)
@@ -43,7 +43,7 @@ static struct stage *begun(struct peer **client, struct peer **server)
 	peer_text(*client, 'Q', "begin");
 	assert_hears(*client, 'Z', "C:BEGIN Z:T");
 	assert_heard(*server, "");
-	assert_int_equal(count(stage, SEAT_ACTIVE), 0);
+	assert_int_equal(count(stage, SLOT_ACTIVE), 0);
 	return stage;
 }
 
@@ -92,7 +92,7 @@ static void begin_goes_with_the_first_statement(void **state)
 	assert_hears(server, 'Q', "Q:commit");
 	peer_answer(server, "COMMIT", 'I');
 	assert_hears(client, 'Z', "C:COMMIT Z:I");
-	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	assert_int_equal(count(stage, SLOT_IDLE), 1);
 	assert_int_equal(stage_pool(stage)->stats.query_count, 3);
 	assert_int_equal(stage_pool(stage)->stats.xact_count, 1);
 	stage_free(&stage);
@@ -166,7 +166,7 @@ static void refused_begin_is_an_error_of_the_statement(void **state)
 	assert_hears(server, 'S', "S");
 	peer_ready(server, 'I');
 	assert_heard(client, "");
-	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	assert_int_equal(count(stage, SLOT_IDLE), 1);
 	/* as in a failed block */
 	peer_text(client, 'Q', "insert");
 	assert_string_equal(peer_hear(client, 'Z'),
@@ -256,7 +256,7 @@ static void refusal_within_a_message_waits_for_its_end(void **state)
 	assert_hears(server, 'S', "S");
 	peer_ready(server, 'I');
 	stage_settle(stage);
-	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	assert_int_equal(count(stage, SLOT_IDLE), 1);
 	buf_done(&out);
 	free(text);
 	stage_free(&stage);

@@ -233,7 +233,7 @@ static void made_up_answer_waits_for_the_rest_of_a_notice(void **state)
 	}
 	/* the server was asked for nothing: all answers were made up */
 	assert_string_equal(peer_heard(server), "");
-	assert_int_equal(stage_pool(stage)->seats[SEAT_ACTIVE].count, 1);
+	assert_int_equal(stage_pool(stage)->slots[SLOT_ACTIVE].count, 1);
 	buf_done(&asked);
 	buf_done(&notice);
 	buf_done(&told);
@@ -261,13 +261,13 @@ static void server_is_kept_behind_a_message_in_pieces(void **state)
 	put_description(&answer);
 	send_cut(server, &answer, answer.len - 1);
 	assert_hears(client, 'T', "1 t T");
-	assert_int_equal(stage_pool(stage)->seats[SEAT_ACTIVE].count, 1);
+	assert_int_equal(stage_pool(stage)->slots[SLOT_ACTIVE].count, 1);
 	put_empty(&asked, 'S');
 	send_buf(client, &asked);
 	assert_hears(server, 'S', "S");
 	peer_ready(server, 'I');
 	assert_hears(client, 'Z', "Z:I");
-	assert_int_equal(stage_pool(stage)->seats[SEAT_ACTIVE].count, 0);
+	assert_int_equal(stage_pool(stage)->slots[SLOT_ACTIVE].count, 0);
 	buf_done(&asked);
 	buf_done(&answer);
 	stage_free(&stage);

@@ -83,7 +83,7 @@ static void clean_up_after_a_vanished_client(void)
 	peer_text(server, 'C', "ROLLBACK");
 	peer_answer(server, "DEALLOCATE ALL", 'I');
 	stage_settle(stage);
-	assert_int_equal(stage_pool(stage)->seats[SEAT_IDLE].count, 1);
+	assert_int_equal(stage_pool(stage)->slots[SLOT_IDLE].count, 1);
 	assert_forgotten(stage, server);
 	stage_free(&stage);
 }
@@ -123,7 +123,7 @@ static void check_query(void)
 		&client, &server);
 
 	peer_hear(client, 'Z');
-	while (!stage_pool(stage)->seats[SEAT_USED].count)
+	while (!stage_pool(stage)->slots[SLOT_USED].count)
 		stage_turn(stage);
 	peer_text(client, 'Q', "next");
 	assert_hears(server, 'Q', "Q:select 1");

@@ -76,9 +76,9 @@ static struct peer *login(struct stage *stage)
 
 static struct server *linked_server(struct stage *stage)
 {
-	struct node *n = list_first(&stage_pool(stage)->seats[SEAT_ACTIVE]);
+	struct node *n = list_first(&stage_pool(stage)->slots[SLOT_ACTIVE]);
 
-	return n ? seat_server(container_of(n, struct seat, node)) : NULL;
+	return n ? slot_server(container_of(n, struct slot, node)) : NULL;
 }
 
 static void assert_clock_runs(const struct stage *stage, const struct server *server)
@@ -379,7 +379,7 @@ static void replication_counts_from_the_last_message(void **state)
 		struct stage *stage = stage_played("", names[i], LIMIT_S);
 		struct peer *client = replicate(stage), *peer;
 		struct server *server;
-		const struct ask *ask;
+		const struct pool_request *request;
 
 		stage_settle(stage);
 		peer = container_of(list_last(&stage->peers), struct peer, node);
@@ -389,13 +389,13 @@ static void replication_counts_from_the_last_message(void **state)
 		peer_put(client, 'd', "r", 1);
 		stage_settle(stage);
 		server = linked_server(stage);
-		ask = &server_client(server)->request.ask;
-		assert_true(ask->last_us > ask->query_us);
+		request = &server_client(server)->request.in_pool;
+		assert_true(request->last_us > request->query_us);
 		/* the deadline counts from the client's last message */
 		server->conn.ops->expired(&server->conn);
 		assert_false(server->conn.is_doomed);
 		assert_int_equal(server->conn.deadline.at_us,
-		    ask->last_us + (uint64_t)LIMIT_S * 1000000);
+		    request->last_us + (uint64_t)LIMIT_S * 1000000);
 		stage_free(&stage);
 	}
 }

@@ -12,7 +12,7 @@
 
 #include "../stage/stage.h"
 #include "pool/pins.h"
-#include "relay/leaks.h"
+#include "relay/session_state.h"
 
 /* clang-format off: needs some of the headers above */
 #include <cmocka.h>

@@ -24,9 +24,9 @@
 /* Has its terminating zero, as the end of the fields. */
 #define STOPPED "SFATAL\0C57P01\0Mgoing down\0"
 
-static size_t count(struct stage *stage, enum seat_state state)
+static size_t count(struct stage *stage, enum slot_state state)
 {
-	return stage_pool(stage)->seats[state].count;
+	return stage_pool(stage)->slots[state].count;
 }
 
 static void query_is_answered_and_the_server_given_back(void **state)
@@ -37,10 +37,10 @@ static void query_is_answered_and_the_server_given_back(void **state)
 	stage_pair(stage, &client, &server);
 	peer_text(client, 'Q', "select 1");
 	assert_hears(server, 'Q', "Q:select 1");
-	assert_int_equal(count(stage, SEAT_ACTIVE), 1);
+	assert_int_equal(count(stage, SLOT_ACTIVE), 1);
 	peer_answer(server, "SELECT 1", 'I');
 	assert_hears(client, 'Z', "C:SELECT 1 Z:I");
-	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	assert_int_equal(count(stage, SLOT_IDLE), 1);
 	assert_int_equal(stage_pool(stage)->stats.query_count, 1);
 	assert_int_equal(stage_pool(stage)->stats.xact_count, 1);
 	assert_int_equal(stage_pool(stage)->stats.bytes_received, 5 + 9);
@@ -58,12 +58,12 @@ static void transaction_keeps_the_server(void **state)
 	peer_hear(server, 'Q');
 	peer_answer(server, "BEGIN", 'T');
 	assert_hears(client, 'Z', "C:BEGIN Z:T");
-	assert_int_equal(count(stage, SEAT_ACTIVE), 1);
+	assert_int_equal(count(stage, SLOT_ACTIVE), 1);
 	peer_text(client, 'Q', "commit");
 	peer_hear(server, 'Q');
 	peer_answer(server, "COMMIT", 'I');
 	assert_hears(client, 'Z', "C:COMMIT Z:I");
-	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	assert_int_equal(count(stage, SLOT_IDLE), 1);
 	assert_int_equal(stage_pool(stage)->stats.query_count, 2);
 	assert_int_equal(stage_pool(stage)->stats.xact_count, 1);
 	stage_free(&stage);
@@ -101,10 +101,10 @@ static void pipeline_keeps_the_server_until_all_is_answered(void **state)
 	peer_hear(server, 'Q');
 	peer_answer(server, "ONE", 'I');
 	peer_hear(client, 'Z');
-	assert_int_equal(count(stage, SEAT_ACTIVE), 1);
+	assert_int_equal(count(stage, SLOT_ACTIVE), 1);
 	peer_answer(server, "TWO", 'I');
 	peer_hear(client, 'Z');
-	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	assert_int_equal(count(stage, SLOT_IDLE), 1);
 	stage_free(&stage);
 }
 
@@ -165,11 +165,11 @@ static void pipelines_pass_unchanged(void **state)
 	peer_send(client, asked.bytes, asked.len);
 	assert_bytes_came(server, &asked);
 	assert_int_equal(stage_pool(stage)->stats.bytes_received, asked.len);
-	assert_int_equal(count(stage, SEAT_ACTIVE), 1);
+	assert_int_equal(count(stage, SLOT_ACTIVE), 1);
 	peer_send(server, answer.bytes, answer.len);
 	assert_bytes_came(client, &answer);
 	assert_int_equal(stage_pool(stage)->stats.bytes_sent, answer.len);
-	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	assert_int_equal(count(stage, SLOT_IDLE), 1);
 	/* and once more, cut anywhere */
 	peer_send(client, asked.bytes, 150);
 	stage_settle(stage);
@@ -179,7 +179,7 @@ static void pipelines_pass_unchanged(void **state)
 	stage_settle(stage);
 	peer_send(server, answer.bytes + 33, answer.len - 33);
 	assert_bytes_came(client, &answer);
-	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	assert_int_equal(count(stage, SLOT_IDLE), 1);
 	buf_done(&asked);
 	buf_done(&answer);
 	stage_free(&stage);
@@ -292,10 +292,10 @@ static void copy_passes(void **state)
 	begin_copy(client, server);
 	peer_put(client, 'c', "", 0);
 	peer_hear(server, 'c');
-	assert_int_equal(count(stage, SEAT_ACTIVE), 1);
+	assert_int_equal(count(stage, SLOT_ACTIVE), 1);
 	peer_answer(server, "COPY 1", 'I');
 	assert_hears(client, 'Z', "C:COPY 1 Z:I");
-	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	assert_int_equal(count(stage, SLOT_IDLE), 1);
 	stage_free(&stage);
 }
 
@@ -312,11 +312,11 @@ static void end_failed_copy(const char *mode, char status)
 	peer_ready(server, status);
 	peer_hear(client, 'Z');
 	/* a client that never ends its side of the COPY keeps no server */
-	assert_int_equal(count(stage, SEAT_IDLE), is_free);
+	assert_int_equal(count(stage, SLOT_IDLE), is_free);
 	peer_put(client, 'd', "2\n", 2);
 	peer_put(client, 'c', "", 0);
 	stage_settle(stage);
-	assert_int_equal(count(stage, SEAT_IDLE), is_free);
+	assert_int_equal(count(stage, SLOT_IDLE), is_free);
 	if (!is_free) {
 		peer_text(client, 'Q', "next");
 		peer_hear(server, 'Q');
@@ -349,10 +349,10 @@ static void late_copy_data_does_not_spoil_an_idle_server(void **state)
 	peer_put(client, 'c', "", 0);
 	peer_put(client, 'H', "", 0);
 	stage_settle(stage);
-	assert_int_equal(count(stage, SEAT_ACTIVE), 1);
+	assert_int_equal(count(stage, SLOT_ACTIVE), 1);
 	peer_close(client);
 	stage_settle(stage);
-	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	assert_int_equal(count(stage, SLOT_IDLE), 1);
 	stage_free(&stage);
 }
 
@@ -373,7 +373,7 @@ static void server_is_not_lent_within_a_message(void **state)
 	peer_ready(server, 'I');
 	peer_hear(a, 'Z');
 	stage_settle(stage);
-	assert_int_equal(count(stage, SEAT_ACTIVE), 1);
+	assert_int_equal(count(stage, SLOT_ACTIVE), 1);
 	assert_int_equal(server->in.len, sizeof(fail)); /* only what a has sent */
 	peer_send(a, "cau\0", 4);
 	assert_hears(server, 'f', "f:becau");
@@ -464,7 +464,7 @@ static void query_of_a_vanished_client_is_cancelled(void **state)
 	messenger = stage_server(stage);
 	assert_int_equal(peer_first_packet(messenger), STARTUP_CANCEL);
 	assert_hears(server, 'S', "S");
-	assert_int_equal(count(stage, SEAT_ACTIVE), 1);
+	assert_int_equal(count(stage, SLOT_ACTIVE), 1);
 	peer_put(server, 'E', canceled, sizeof(canceled));
 	peer_ready(server, 'E');
 	peer_ready(server, 'E');
@@ -476,7 +476,7 @@ static void query_of_a_vanished_client_is_cancelled(void **state)
 	assert_hears(server, 'Q', "Q:DISCARD ALL");
 	peer_answer(server, "DISCARD ALL", 'I');
 	stage_settle(stage);
-	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	assert_int_equal(count(stage, SLOT_IDLE), 1);
 	next = stage_login(stage, "u", NULL, NULL);
 	peer_text(next, 'Q', "next");
 	assert_hears(server, 'Q', "Q:next");
@@ -515,7 +515,7 @@ static void transaction_of_a_vanished_client_is_rolled_back(void **state)
 	assert_hears(server, 'Q', "Q:ROLLBACK; DEALLOCATE ALL");
 	answer_ours(server);
 	stage_settle(stage);
-	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	assert_int_equal(count(stage, SLOT_IDLE), 1);
 	assert_int_equal(stage->site.server_count, 1);
 	stage_free(&stage);
 }
@@ -553,7 +553,7 @@ static void server_that_does_not_come_to_rest_is_closed(void **state)
 
 	assert_string_equal(peer_last_words(server), "S X");
 	stage_settle(stage);
-	assert_int_equal(stage_pool(stage)->seats[SEAT_ACTIVE].count, 0);
+	assert_int_equal(stage_pool(stage)->slots[SLOT_ACTIVE].count, 0);
 	stage_free(&stage);
 }
 
@@ -641,18 +641,19 @@ static void server_that_dies_as_it_is_granted_is_replaced(void **state)
 		peer_text(b, 'Q', "of b");
 		stage_settle(stage);
 		struct node *first = list_first(&stage_pool(stage)->waiting);
-		struct ask *ask = container_of(first, struct ask, node);
-		struct conn *waiter = &request_client(ask_request(ask))->conn;
+		struct pool_request *request =
+		    container_of(first, struct pool_request, node);
+		struct conn *waiter = &request_client(request_of(request))->conn;
 		conn_stop(waiter);
 		peer_answer(server, "A", 'I');
 		assert_hears(a, 'Z', "C:A Z:I");
-		assert_int_equal(ask->state, ASK_LINKED);
+		assert_int_equal(request->state, REQUEST_LINKED);
 		if (is_told)
 			peer_put(server, 'E', STOPPED, sizeof(STOPPED));
 		else
 			peer_close(server);
 		stage_settle(stage);
-		assert_int_equal(ask->state, ASK_RESTING);
+		assert_int_equal(request->state, REQUEST_RESTING);
 		conn_start(waiter);
 		server = stage_ready_server(stage);
 		assert_hears(server, 'Q', "Q:of b");
@@ -738,11 +739,11 @@ static void doomed_server_at_rest_leaves_the_pool_at_once(void **state)
 	struct stage *stage = stage_new("", "");
 	struct peer *client, *server;
 	stage_pair(stage, &client, &server);
-	struct node *first = list_first(&stage_pool(stage)->seats[SEAT_IDLE]);
-	struct seat *seat = container_of(first, struct seat, node);
-	server_retire(seat_server(seat), "test");
-	assert_int_equal(count(stage, SEAT_IDLE), 0);
-	assert_int_equal(seat->state, SEAT_NONE);
+	struct node *first = list_first(&stage_pool(stage)->slots[SLOT_IDLE]);
+	struct slot *slot = container_of(first, struct slot, node);
+	server_retire(slot_server(slot), "test");
+	assert_int_equal(count(stage, SLOT_IDLE), 0);
+	assert_int_equal(slot->state, SLOT_NONE);
 	stage_free(&stage);
 }
 
@@ -759,13 +760,13 @@ static void vanished_waiter_costs_no_server(void **state)
 	peer_text(b, 'Q', "of b");
 	stage_settle(stage);
 	struct node *first = list_first(&stage_pool(stage)->waiting);
-	struct ask *ask = container_of(first, struct ask, node);
+	struct pool_request *request = container_of(first, struct pool_request, node);
 	peer_answer(server, "A", 'I');
-	conn_doom(&request_client(ask_request(ask))->conn, "test");
+	conn_doom(&request_client(request_of(request))->conn, "test");
 	stage_settle(stage);
 	assert_heard(server, "");
 	assert_false(server->has_ended);
-	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	assert_int_equal(count(stage, SLOT_IDLE), 1);
 	stage_free(&stage);
 }
 
@@ -791,8 +792,8 @@ enum { MUCH = 3 * 1024 * 1024 };
 static bool is_server_held(void *arg)
 {
 	struct stage *stage = arg;
-	struct node *n = list_first(&stage_pool(stage)->seats[SEAT_ACTIVE]);
-	return n && seat_server(container_of(n, struct seat, node))->link.holds_server;
+	struct node *n = list_first(&stage_pool(stage)->slots[SLOT_ACTIVE]);
+	return n && slot_server(container_of(n, struct slot, node))->link.holds_server;
 }
 
 static void slow_client_holds_the_server(void **state)
@@ -826,8 +827,8 @@ static void slow_client_holds_the_server(void **state)
 static bool is_client_held(void *arg)
 {
 	struct stage *stage = arg;
-	struct node *n = list_first(&stage_pool(stage)->seats[SEAT_ACTIVE]);
-	return n && seat_server(container_of(n, struct seat, node))->link.holds_client;
+	struct node *n = list_first(&stage_pool(stage)->slots[SLOT_ACTIVE]);
+	return n && slot_server(container_of(n, struct slot, node))->link.holds_client;
 }
 
 static void slow_server_holds_the_client(void **state)
@@ -994,7 +995,7 @@ static void waiting_has_an_end(void **state)
 	assert_string_equal(peer_last_words(b), "E:FATAL:query_wait_timeout");
 	peer_answer(server, "A", 'I');
 	assert_hears(a, 'Z', "C:A Z:I");
-	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	assert_int_equal(count(stage, SLOT_IDLE), 1);
 	stage_free(&stage);
 }
 
@@ -1032,7 +1033,7 @@ static void unknown_message_ends_the_client(void **state)
 	stage_pair(stage, &client, &server);
 	peer_put(client, 'p', "x", 2);
 	assert_string_equal(peer_last_words(client), "E:FATAL:unknown pkt");
-	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	assert_int_equal(count(stage, SLOT_IDLE), 1);
 	stage_free(&stage);
 }
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "../stage/stage.h"
-#include "moving/parcel.h"
+#include "handoff/record.h"
 #include "relay/slow_log.h"
 #include "wire/codec.h"
 
@@ -372,7 +372,7 @@ static void notes_go_along(void **state)
 	struct lines lines;
 	struct stage *stage =
 	    stage_with(&lines, EVERYTHING "max_prepared_statements = 10\n");
-	struct parcel_client parcel = {.conn = {0}};
+	struct record_client record = {.conn = {0}};
 	struct peer *client, *server;
 	char trace[64];
 	struct buf buf;
@@ -380,8 +380,8 @@ static void notes_go_along(void **state)
 	(void)state;
 	buf_init(&buf, 0);
 	stage_pair(stage, &client, &server);
-	slow_log_describe(only_client(stage), &parcel);
-	assert_false(parcel.slow.is_there); /* no transaction runs */
+	slow_log_describe(only_client(stage), &record);
+	assert_false(record.slow.is_there); /* no transaction runs */
 	put_parse(&buf, "named", COMMENT("2") "begin");
 	extended(client, server, &buf, "1");
 	clear(&lines);
@@ -392,26 +392,26 @@ static void notes_go_along(void **state)
 	peer_put(server, '2', "", 0);
 	peer_answer(server, "BEGIN", 'T');
 	peer_hear(client, 'Z');
-	slow_log_describe(only_client(stage), &parcel);
-	assert_true(parcel.slow.is_there);
-	assert_int_equal(parcel.slow.query_count, 1);
-	assert_int_equal(parcel.slow.received, buf.len);
-	assert_true(parcel.slow.worked_us > 0);
-	snprintf(trace, sizeof(trace), "%s", parcel.slow.xact.traceparent);
-	parcel.slow.xact.traceparent = parcel.slow.query.traceparent = trace;
+	slow_log_describe(only_client(stage), &record);
+	assert_true(record.slow.is_there);
+	assert_int_equal(record.slow.query_count, 1);
+	assert_int_equal(record.slow.received, buf.len);
+	assert_true(record.slow.worked_us > 0);
+	snprintf(trace, sizeof(trace), "%s", record.slow.xact.traceparent);
+	record.slow.xact.traceparent = record.slow.query.traceparent = trace;
 	slow_log_forget(only_client(stage));
-	slow_log_restore(only_client(stage), &parcel);
+	slow_log_restore(only_client(stage), &record);
 	run(client, server, "commit", 'I');
 	assert_string_equal(field(&lines, "queries"), "2");
 	assert_string_equal(field(&lines, "traceparent"), TRACE("2"));
-	assert_true(ms(&lines, "server_ms") * 1000 >= (double)parcel.slow.worked_us);
+	assert_true(ms(&lines, "server_ms") * 1000 >= (double)record.slow.worked_us);
 	assert_int_equal((int)ms(&lines, "received"), (int)buf.len + 12);
 	assert_split(&lines);
 	/* where the setting is not in force, they are not used */
 	run(client, server, "begin", 'T');
 	stage_set(stage, "log_min_duration", "0");
 	slow_log_forget(only_client(stage));
-	slow_log_restore(only_client(stage), &parcel);
+	slow_log_restore(only_client(stage), &record);
 	assert_null(only_client(stage)->slow_log);
 	buf_done(&buf);
 	done(&stage, &lines);

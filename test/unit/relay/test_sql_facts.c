@@ -15,7 +15,7 @@ static size_t looked_at;
 #include "../../../src/wire/sql_hint.c"
 #include "../../../src/wire/sql_scan.c"
 #include "../stage/stage.h"
-#include "relay/leaks.h"
+#include "relay/session_state.h"
 
 /* clang-format off: needs some of the headers above */
 #include <cmocka.h>
@@ -60,7 +60,7 @@ static uint64_t leaks_counted(struct stage *stage)
 	const struct leak_row *row;
 	uint64_t sum = 0;
 
-	list_for (row, leaks_rows(stage->site.leaks), node)
+	list_for (row, session_state_rows(stage->site.leak_table), node)
 		sum += row->count;
 	return sum;
 }

@@ -15,8 +15,8 @@
 #include "login/listen.h"
 #include "pool/credentials.h"
 #include "session/cancel_keys.h"
-#include "session/crew.h"
 #include "session/migrate.h"
+#include "session/workers.h"
 #include "wire/prepared.h"
 
 /* clang-format off: needs some of the headers above */
@@ -25,13 +25,13 @@
 
 enum { PATIENCE_S = 60 };
 
-static const struct crew_ops ops = {
+static const struct workers_ops ops = {
     .admit = listen_admit_new,
     .readmit = listen_readmit,
 };
 
 struct scene {
-	struct crew *crew;
+	struct workers *workers;
 	/* a worker, to which new clients come, and the control site */
 	struct stage *here, *there;
 	struct peer *client,
@@ -40,10 +40,10 @@ struct scene {
 
 static void scene_open(struct scene *s, const char *settings)
 {
-	s->crew = crew_new(1);
-	s->crew->ops = &ops;
-	s->here = stage_new_in(s->crew, 0, "pool_size=1", settings);
-	s->there = stage_new_in(s->crew, 1, "pool_size=1", settings);
+	s->workers = workers_new(1);
+	s->workers->ops = &ops;
+	s->here = stage_new_in(s->workers, 0, "pool_size=1", settings);
+	s->there = stage_new_in(s->workers, 1, "pool_size=1", settings);
 	stage_pair(s->here, &s->client, &s->server);
 }
 
@@ -59,7 +59,7 @@ static void scene_close(struct scene *s)
 {
 	stage_free(&s->here);
 	stage_free(&s->there);
-	crew_free(&s->crew);
+	workers_free(&s->workers);
 }
 
 /* Does what daemon/rebalance does.  Returns how many of the clients that were chosen
@@ -69,7 +69,7 @@ static size_t send_chosen(struct scene *s, size_t *left)
 	size_t gone, sum = 0;
 
 	for (int i = 0; i < 10; i++) {
-		*left = migrate_step(&s->here->site, &s->crew->members[1], &gone);
+		*left = migrate_step(&s->here->site, &s->workers->members[1], &gone);
 		sum += gone;
 		stage_settle(s->here);
 	}
@@ -149,14 +149,14 @@ static void client_goes_with_all_it_has(void **state)
 	    container_of(list_first(&s.there->site.clients), struct client, site_node);
 	assert_int_equal(after->conn.id, id);
 	unsigned place;
-	assert_ptr_equal(cancel_keys_find(s.crew->cancel_keys, s.client->key,
+	assert_ptr_equal(cancel_keys_find(s.workers->cancel_keys, s.client->key,
 			     s.client->key_len, 1, &place),
 	    &after->cancel_key);
 	assert_null(cancel_keys_find(
-	    s.crew->cancel_keys, s.client->key, s.client->key_len, 0, &place));
+	    s.workers->cancel_keys, s.client->key, s.client->key_len, 0, &place));
 	assert_int_equal(place, 1);
 	assert_int_equal(prepared_names_count(after->names), 1);
-	assert_int_equal(crew_client_count(&s.here->site), 1);
+	assert_int_equal(workers_client_count(&s.here->site), 1);
 	assert_int_equal(s.here->site.transfer_counts.clients_out, 1);
 	assert_int_equal(s.there->site.transfer_counts.clients_in, 1);
 
@@ -295,7 +295,7 @@ static void bytes_on_the_way_are_kept(void **state)
 	assert_int_equal(send_chosen(&s, &left), 1);
 	assert_int_equal(left, 0);
 	assert_int_equal(clients(s.here), 0);
-	assert_int_equal(crew_client_count(&s.here->site), 1);
+	assert_int_equal(workers_client_count(&s.here->site), 1);
 	peer_send(s.client, " 1\0", 3);
 	turn(&s);
 	assert_string_equal(hear(&s, s.server), "Q:select 1");
@@ -369,7 +369,7 @@ static void who_has_closed_is_forgotten(void **state)
 	turn(&s);
 	assert_int_equal(send_chosen(&s, &left), 0);
 	assert_int_equal(left, 0);
-	assert_int_equal(crew_client_count(&s.here->site), 0);
+	assert_int_equal(workers_client_count(&s.here->site), 0);
 	scene_close(&s);
 }
 

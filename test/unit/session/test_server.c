@@ -17,9 +17,9 @@
 #include <cmocka.h>
 /* clang-format on */
 
-static size_t count(struct stage *stage, enum seat_state state)
+static size_t count(struct stage *stage, enum slot_state state)
 {
-	return stage_pool(stage)->seats[state].count;
+	return stage_pool(stage)->slots[state].count;
 }
 
 static void notification_at_rest_is_harmless(void **state)
@@ -30,7 +30,7 @@ static void notification_at_rest_is_harmless(void **state)
 	stage_pair(stage, &client, &server);
 	peer_put(server, 'A', "\0\0\0\1c\0p\0", 8);
 	stage_settle(stage);
-	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	assert_int_equal(count(stage, SLOT_IDLE), 1);
 	assert_string_equal(peer_heard(client), "");
 	stage_free(&stage);
 }
@@ -54,7 +54,7 @@ static void role_that_changes_at_rest_is_noted(void **state)
 		peer_put(server, 'S', "in_hot_standby\0off", 19);
 		if (is_any) {
 			stage_settle(stage);
-			assert_int_equal(count(stage, SEAT_IDLE), 1);
+			assert_int_equal(count(stage, SLOT_IDLE), 1);
 			/* who is lent the server is told */
 			peer_text(client, 'Q', "select 1");
 			peer_hear(server, 'Q');
@@ -62,7 +62,7 @@ static void role_that_changes_at_rest_is_noted(void **state)
 			assert_string_equal(peer_hear(client, 'Z'), "S C:SELECT 1 Z:I");
 		} else {
 			peer_last_words(server);
-			assert_int_equal(count(stage, SEAT_IDLE), 0);
+			assert_int_equal(count(stage, SLOT_IDLE), 0);
 		}
 		stage_free(&stage);
 	}
@@ -145,7 +145,7 @@ static void part_of_a_message_at_rest_closes_the_server(void **state)
 			stage_pair(stage, &client, &server);
 			peer_send(server, anything[i].bytes, len);
 			stage_settle(stage);
-			assert_int_equal(count(stage, SEAT_IDLE), 0);
+			assert_int_equal(count(stage, SLOT_IDLE), 0);
 			peer_text(client, 'Q', "next");
 			peer_last_words(server);
 			next_client_is_served(stage, client);
@@ -208,11 +208,11 @@ static void server_is_reset_after_a_session(void **state)
 	peer_hear(client, 'Z');
 	peer_put(client, 'X', "", 0);
 	assert_string_equal(peer_hear(server, 'Q'), "Q:DISCARD ALL");
-	assert_int_equal(count(stage, SEAT_TESTED), 1);
+	assert_int_equal(count(stage, SLOT_TESTED), 1);
 	peer_put(server, 'S', "application_name\0", 18);
 	peer_answer(server, "DISCARD ALL", 'I');
 	stage_settle(stage);
-	assert_int_equal(count(stage, SEAT_IDLE), 1);
+	assert_int_equal(count(stage, SLOT_IDLE), 1);
 	stage_free(&stage);
 }
 
@@ -247,7 +247,7 @@ static void used_server_is_checked(void **state)
 	    stage_new("", "server_check_query = select 1\nserver_check_delay = 0.01\n");
 	struct peer *client, *server;
 	stage_pair(stage, &client, &server);
-	while (!count(stage, SEAT_USED))
+	while (!count(stage, SLOT_USED))
 		stage_turn(stage);
 	peer_text(client, 'Q', "mine");
 	assert_string_equal(peer_hear(server, 'Q'), "Q:select 1");
@@ -267,7 +267,7 @@ static void failed_check_costs_no_client(void **state)
 	    "server_check_query = select 1\nserver_check_delay = 0.01\n");
 	struct peer *client, *server;
 	stage_pair(stage, &client, &server);
-	while (!count(stage, SEAT_USED))
+	while (!count(stage, SLOT_USED))
 		stage_turn(stage);
 	peer_text(client, 'Q', "mine");
 	peer_hear(server, 'Q');
@@ -297,9 +297,9 @@ static void reconnect_waits_for_the_query(void **state)
 /* Makes the only server look as if DNS had found its address for this name. */
 static struct sock_addr call_server(struct stage *stage, const char *host)
 {
-	struct seat *seat = container_of(
-	    list_first(&stage_pool(stage)->seats[SEAT_IDLE]), struct seat, node);
-	struct server *server = seat_server(seat);
+	struct slot *slot = container_of(
+	    list_first(&stage_pool(stage)->slots[SLOT_IDLE]), struct slot, node);
+	struct server *server = slot_server(slot);
 
 	mem_free(server->host);
 	server->host = mem_strdup(host);

@@ -26,10 +26,10 @@
 #include "relay/relay.h"
 #include "relay/relay_floor.h"
 #include "session/cancel_keys.h"
-#include "session/crew.h"
 #include "session/migrate.h"
 #include "session/session.h"
 #include "session/tls_setup.h"
+#include "session/workers.h"
 #include "wire/codec.h"
 #include "wire/message.h"
 
@@ -238,8 +238,8 @@ static void stage_listen(struct stage *stage)
 	    stage->site.loop, stage->listener_fd, WATCH_READ, listener_ready, stage);
 }
 
-/* The sites of a crew have the same servers, which are dialed at the first stage. */
-static void stage_name(struct stage *stage, const struct crew *crew)
+/* The sites of a workers have the same servers, which are dialed at the first stage. */
+static void stage_name(struct stage *stage, const struct workers *workers)
 {
 	static const char hex[] = "0123456789abcdef";
 	uint8_t random[8];
@@ -250,9 +250,9 @@ static void stage_name(struct stage *stage, const struct crew *crew)
 		name[i] = hex[random[i / 2] >> (i % 2 * 4) & 15];
 	snprintf(stage->back_dir, sizeof(stage->back_dir), "@back-%s", name);
 	snprintf(stage->front_dir, sizeof(stage->front_dir), "@front-%s", name);
-	if (crew)
+	if (workers)
 		snprintf(stage->back_dir, sizeof(stage->back_dir), "@back-%d-%p",
-		    (int)getpid(), (const void *)crew);
+		    (int)getpid(), (const void *)workers);
 }
 
 static void stage_ini(
@@ -268,14 +268,14 @@ static void stage_ini(
 	    settings);
 }
 
-static void stage_join(struct stage *stage, struct crew *crew, unsigned index)
+static void stage_join(struct stage *stage, struct workers *workers, unsigned index)
 {
 	struct site *site = &stage->site;
 	struct err err;
 
-	if (crew_join(crew, index, site, &err) < 0)
+	if (workers_join(workers, index, site, &err) < 0)
 		stage_fail(err.text);
-	catalog_share(site->catalog, crew->central, index);
+	catalog_share(site->catalog, workers->central, index);
 }
 
 struct stage *stage_new(const char *database_options, const char *settings)
@@ -283,7 +283,7 @@ struct stage *stage_new(const char *database_options, const char *settings)
 	return stage_new_in(NULL, 0, database_options, settings);
 }
 
-struct stage *stage_new_in(struct crew *crew, unsigned index,
+struct stage *stage_new_in(struct workers *workers, unsigned index,
     const char *database_options, const char *settings)
 {
 	struct stage *stage = mem_zero(sizeof(*stage));
@@ -302,10 +302,10 @@ struct stage *stage_new_in(struct crew *crew, unsigned index,
 	net_init(&site->net, site->loop, &site->mem);
 	site->vars = vars_schema_new("");
 	site->catalog = catalog_new(&site->mem);
-	if (crew)
-		stage_join(stage, crew, index);
+	if (workers)
+		stage_join(stage, workers, index);
 	site->version = "2.0.0";
-	stage_name(stage, crew);
+	stage_name(stage, workers);
 	stage_ini(stage, &ini, database_options, settings);
 	stage->config = stage_config(buf_text(&ini));
 	buf_done(&ini);
@@ -349,7 +349,7 @@ static void stage_check_empty(struct stage *stage)
 	stage_check(site->server_count == 0, "servers are left");
 	stage_check(site->login_server_count == 0, "dials are left");
 	stage_check(list_is_empty(&site->login_clients), "logins are left");
-	stage_check(site->crew || cancel_keys_count(site->cancel_keys) == 0,
+	stage_check(site->worker || cancel_keys_count(site->cancel_keys) == 0,
 	    "cancel keys are left");
 	stage_check(map_count(site->lookups) == 0, "lookups are left");
 	list_for (pool, &site->catalog->pool_list, node) {
@@ -358,7 +358,7 @@ static void stage_check_empty(struct stage *stage)
 		stage_check(list_is_empty(&pool->cancels_waiting), "a cancel waits");
 		stage_check(list_is_empty(&pool->cancels_active), "a cancel runs");
 		stage_check(pool_server_count(pool) == 0, "a server is counted");
-		stage_check(list_is_empty(&pool->seats[SEAT_NONE]), "a server is left");
+		stage_check(list_is_empty(&pool->slots[SLOT_NONE]), "a server is left");
 	}
 	stage_check(site->client_slab->used == 0, "a client is left");
 	stage_check(site->login_slab->used == 0, "a login is left");
@@ -387,7 +387,7 @@ void stage_free(struct stage **s)
 	stage_check_empty(stage);
 	/* those that were dialed meanwhile */
 	stage_close_peers(stage);
-	crew_leave(site);
+	workers_leave(site);
 	migrate_end(site);
 	broker_floor_stop(site);
 	catalog_free(&site->catalog);

@@ -17,7 +17,7 @@
 #include "session/server.h"
 #include "session/site.h"
 
-struct crew;
+struct workers;
 struct peer;
 /* Plays a server: called whenever bytes came, also at the end. */
 typedef void peer_fn(struct peer *peer);
@@ -57,7 +57,7 @@ struct peer {
 struct stage *stage_new(const char *database_options, const char *settings);
 /* The same as one of several sites.  It has a loop of its own: the test turns all of
  * them.  The servers of all are dialed at the one with index 0, which is made first. */
-struct stage *stage_new_in(struct crew *crew, unsigned index,
+struct stage *stage_new_in(struct workers *workers, unsigned index,
     const char *database_options, const char *settings);
 /* Closes every peer, waits until the site has forgotten them, and checks that all
  * memory was given back. */
@@ -116,7 +116,7 @@ void peer_text(struct peer *peer, uint8_t type, const char *text); /* with the N
 void peer_start(struct peer *peer, const char *user, const char *database,
     const char *name, const char *value);
 void peer_ready(struct peer *peer, char status);
-/* Sends the greeting: AuthenticationOk, parameters, key, ReadyForQuery. */
+/* Sends the shared_params: AuthenticationOk, parameters, key, ReadyForQuery. */
 void peer_greet(struct peer *peer);
 /* Sends CommandComplete and ReadyForQuery. */
 void peer_answer(struct peer *peer, const char *tag, char status);

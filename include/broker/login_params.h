@@ -1,0 +1,50 @@
+/*
+ * The parameters with which a pool greets its clients, at one site.  If
+ * several workers have the pool, each of them knows the newest: who changes it writes a
+ * text into the central pool, and the others read that when they need the login
+ * parameters next. The last change counts.
+ */
+#ifndef BROKER_LOGIN_PARAMS_H
+#define BROKER_LOGIN_PARAMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "pool/central.h"
+#include "wire/vars.h"
+
+/* The parameters that a server of the pool has reported at its login.  Clients are
+ * greeted with them. */
+struct login_params {
+	struct vars vars;     /* the tracked ones */
+	struct buf untracked; /* ParameterStatus messages, ready to be sent */
+};
+
+struct shared_params {
+	struct login_params login_params;
+	/* of the shared text that was read or written last; 0: there was none */
+	unsigned number;
+};
+
+/* Where a shared_params is shared; borrowed. */
+struct shared_params_place {
+	struct central_view *view;
+	struct central_pool *pool;
+};
+
+void shared_params_init(struct shared_params *g, struct vars_schema *schema);
+void shared_params_done(struct shared_params *g);
+
+/* Takes over the newest login parameters of all sites. */
+void shared_params_follow(
+    struct shared_params *g, const struct shared_params_place *place);
+/* Replaces the login parameters, here and at the other sites.  -1: no memory. */
+int shared_params_replace(struct shared_params *g,
+    const struct shared_params_place *place, const struct vars *vars,
+    const struct buf *untracked);
+/* The same for one parameter. */
+int shared_params_set(struct shared_params *g, const struct shared_params_place *place,
+    const struct vars *vars, size_t i);
+
+#endif
