@@ -25,6 +25,8 @@ enum io_engine {
 	IO_ENGINE_URING,
 };
 
+/* A line of the log has room for so many bytes of a text beside its other fields. */
+enum { LOG_SLOW_TEXT_MOST = 1024 };
 enum log_format_setting { LOG_FORMAT_PLAIN, LOG_FORMAT_JSON };
 
 /* What happens when a client leaves session state behind that outlives its

@@ -9,6 +9,7 @@
 
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "session/client.h"
 #include "session/server.h"
 #include "wire/traceparent.h"
@@ -31,6 +32,10 @@ struct slow_log {
 	uint64_t worked_us;      /* time of all queries that are answered */
 	unsigned query_count;
 	struct slow_log_span xact, query;
+	/* with log_slow_text: the beginning of the running query's first text, and of
+	 * that of the query on which the server has worked longest */
+	struct buf text, longest;
+	uint64_t longest_us;
 };
 
 /* A transaction begins: makes client->slow if the setting is in force. */

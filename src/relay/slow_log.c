@@ -13,6 +13,7 @@
 #include "handoff/record.h"
 #include "relay/sql_facts.h"
 #include "wire/prepared.h"
+#include "wire/sql_normalize.h"
 
 static uint64_t limit_of(const struct client *client)
 {
@@ -31,8 +32,20 @@ void slow_log_forget(struct client *client)
 		return;
 	span_clear(&client->slow_log->xact);
 	span_clear(&client->slow_log->query);
+	buf_done(&client->slow_log->text);
+	buf_done(&client->slow_log->longest);
 	mem_free(client->slow_log);
 	client->slow_log = NULL;
+}
+
+static struct slow_log *slow_log_new(uint64_t limit_us)
+{
+	struct slow_log *slow_log = mem_zero(sizeof(*slow_log));
+
+	slow_log->limit_us = limit_us;
+	buf_init(&slow_log->text, SIZE_MAX);
+	buf_init(&slow_log->longest, SIZE_MAX);
+	return slow_log;
 }
 
 void slow_log_begin(struct client *client)
@@ -43,11 +56,17 @@ void slow_log_begin(struct client *client)
 		slow_log_forget(client);
 		return;
 	}
-	if (!client->slow_log)
-		client->slow_log = mem_zero(sizeof(*client->slow_log));
+	if (!client->slow_log) {
+		client->slow_log = slow_log_new(limit_us);
+		return;
+	}
 	span_clear(&client->slow_log->xact);
 	span_clear(&client->slow_log->query);
-	*client->slow_log = (struct slow_log){.limit_us = limit_us};
+	buf_clear(&client->slow_log->text);
+	buf_clear(&client->slow_log->longest);
+	*client->slow_log = (struct slow_log){.limit_us = limit_us,
+	    .text = client->slow_log->text,
+	    .longest = client->slow_log->longest};
 }
 
 void slow_log_begin_query(struct client *client)
@@ -58,6 +77,40 @@ void slow_log_begin_query(struct client *client)
 	slow_log->query.received = slow_log->received;
 	slow_log->query.sent = slow_log->sent;
 	slow_log->query_count++;
+	buf_clear(&slow_log->text);
+}
+
+/* ---- texts ---- */
+
+/* Keeps the beginning of a text, whole characters of UTF-8, if the query has none. */
+static void note_text(struct client *client, const char *text, size_t len)
+{
+	struct buf *kept = &client->slow_log->text;
+	struct scope scope = scope_of_login(client->database, client->user);
+	size_t most = (size_t)scope_log_slow_text(scope);
+
+	if (kept->len || !most)
+		return;
+	len = strnlen(text, len);
+	if (len > most) {
+		for (len = most; len > 0 && ((uint8_t)text[len] & 0xc0) == 0x80; len--)
+			;
+	}
+	buf_put(kept, text, len);
+}
+
+/* The server has worked on the query for so long. */
+static void note_work(struct slow_log *slow_log, uint64_t us)
+{
+	struct buf text = slow_log->text;
+
+	slow_log->worked_us += us;
+	if (!text.len || us < slow_log->longest_us)
+		return;
+	slow_log->text = slow_log->longest;
+	slow_log->longest = text;
+	slow_log->longest_us = us;
+	buf_clear(&slow_log->text);
 }
 
 /* ---- traces ---- */
@@ -89,6 +142,7 @@ static void look_at_bind(
 		return;
 	note_bound(&slow_log->xact, text);
 	note_bound(&slow_log->query, text);
+	note_text(client, prepared_sql(text), strlen(prepared_sql(text)));
 }
 
 void slow_log_look(
@@ -103,8 +157,10 @@ void slow_log_look(
 		look_at_bind(slow_log, client, m);
 		return;
 	}
-	if ((m->type != 'Q' && m->type != 'P') || !sql_facts_find(m, &text, &len) ||
-	    !traceparent_find(text, len, sql_facts_has_escapes(server), traceparent))
+	if ((m->type != 'Q' && m->type != 'P') || !sql_facts_find(m, &text, &len))
+		return;
+	note_text(client, text, len);
+	if (!traceparent_find(text, len, sql_facts_has_escapes(server), traceparent))
 		return;
 	note_trace(&slow_log->xact, traceparent);
 	note_trace(&slow_log->query, traceparent);
@@ -152,11 +208,24 @@ static uint64_t waited(const struct server *server, uint64_t from_us, uint64_t n
 	return between(from_us, server ? server->link.since_us : now_us);
 }
 
+static const char *show(const struct client *client, const struct server *server,
+    struct buf *text, char out[LOG_SLOW_TEXT_MOST + 1])
+{
+	if (site_settings(client->conn.site)->log_slow_literals)
+		snprintf(out, LOG_SLOW_TEXT_MOST + 1, "%s", buf_text(text));
+	else
+		sql_normalize(buf_text(text), text->len,
+		    server && sql_facts_has_escapes(server), out);
+	return out;
+}
+
 static void put_line(struct client *client, const struct server *server,
     struct slow_log_span *span, const struct slow_log_times *t, const char *how)
 {
-	const struct slow_log *slow_log = client->slow_log;
+	struct slow_log *slow_log = client->slow_log;
 	bool is_xact = span == &slow_log->xact;
+	struct buf *text = is_xact ? &slow_log->longest : &slow_log->text;
+	char shown[LOG_SLOW_TEXT_MOST + 1];
 	const char *trace = trace_of(span, server);
 	const char *name = vars_get(&client->params.vars, VAR_APPLICATION_NAME);
 	char address[SOCK_PORT_TEXT] = "";
@@ -173,6 +242,7 @@ static void put_line(struct client *client, const struct server *server,
 	    log_field_text("ended", how),
 	    log_field_text("application_name", text_or_null(name)),
 	    log_field_text("traceparent", text_or_null(trace)),
+	    log_field_text("query", text_or_null(show(client, server, text, shown))),
 	    log_field_text("server", address),
 	    log_field_number("server_pid", server ? server->remote_pid : 0),
 	};
@@ -202,22 +272,21 @@ static void log_xact(struct client *client, const struct server *server,
 void slow_log_answered(
     struct client *client, const struct server *server, uint64_t now_us)
 {
-	client->slow_log->worked_us += worked(client, server, now_us);
-	if (server->status == 'I' && client->xact_us)
-		log_xact(client, server, now_us, "ready");
-	else if (client->request.in_pool.query_us &&
-		 pool_mode(server->slot.pool) == POOL_MODE_SESSION) {
-		const struct slow_log_times times = {
-		    .whole_us = between(client->request.in_pool.query_us, now_us),
-		    .waited_us =
-			waited(server, client->request.in_pool.query_us, now_us),
-		    .worked_us = worked(client, server, now_us),
-		};
+	struct slow_log *slow_log = client->slow_log;
+	uint64_t query_us = client->request.in_pool.query_us;
+	const struct slow_log_times times = {
+	    .whole_us = between(query_us, now_us),
+	    .waited_us = waited(server, query_us, now_us),
+	    .worked_us = worked(client, server, now_us),
+	};
+	bool ends = server->status == 'I' && client->xact_us;
 
-		if (times.whole_us >= client->slow_log->limit_us)
-			put_line(
-			    client, server, &client->slow_log->query, &times, "ready");
-	}
+	if (!ends && query_us && pool_mode(server->slot.pool) == POOL_MODE_SESSION &&
+	    times.whole_us >= slow_log->limit_us)
+		put_line(client, server, &slow_log->query, &times, "ready");
+	note_work(slow_log, times.worked_us);
+	if (ends)
+		log_xact(client, server, now_us, "ready");
 }
 
 void slow_log_end(struct client *client, const struct server *server, const char *how)
@@ -226,7 +295,7 @@ void slow_log_end(struct client *client, const struct server *server, const char
 
 	if (!client->slow_log || !client->xact_us)
 		return;
-	client->slow_log->worked_us += worked(client, server, now_us);
+	note_work(client->slow_log, worked(client, server, now_us));
 	log_xact(client, server, now_us, how);
 }
 
@@ -270,8 +339,7 @@ void slow_log_restore(struct client *client, const struct record_client *from)
 
 	if (!limit_us || !from->slow.is_there)
 		return;
-	client->slow_log = mem_zero(sizeof(*client->slow_log));
-	client->slow_log->limit_us = limit_us;
+	client->slow_log = slow_log_new(limit_us);
 	client->slow_log->received = from->slow.received;
 	client->slow_log->sent = from->slow.sent;
 	client->slow_log->worked_us = from->slow.worked_us;

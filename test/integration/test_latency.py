@@ -185,6 +185,33 @@ def test_slow_transaction(make_pooler, pg, workers):
     assert "hidden text" not in pooler.log()
 
 
+def test_texts_of_slow_transactions(make_pooler, pg):
+    """log_slow_text of a database and of a user; a prepared statement has its text; a long one its beginning."""
+    pooler = make_pooler({"db": pg.conn(), "payroll": pg.conn(log_slow_text=0)}, settings=dict(
+        TRANSACTION, log_min_duration="0.000001", log_slow_text=60))
+    pooler.connect("payroll").query("select 'secret 1'")
+    assert "query" not in slow_line(pooler)
+    client = pooler.connect()
+    since = pooler.mark()
+    client.query("select 'secret 2' as \"a b\" /* of 3 */, 4.5e6 + -7, $$its$$")
+    assert slow_line(pooler, since)["query"] == r'"select ? as \"a b\" , ? + -?, ?"'
+    client.send(wire.parse("s", "select 'secret 3', $1::int"), wire.sync())
+    client.finish()
+    since = pooler.mark()
+    client.send(wire.bind("", "s", [b"5"]), wire.execute(), wire.sync())
+    client.finish()
+    assert slow_line(pooler, since)["query"] == '"select ?, $1::int"'
+    since = pooler.mark()
+    client.query("select length('%s') as secret" % ("secret" * 50000))
+    assert slow_line(pooler, since)["query"] == '"select length(?"'
+    assert "secret 1" not in pooler.log() and "secretsecret" not in pooler.log()
+    pooler.change(log_slow_literals=1)
+    client = pooler.connect()
+    since = pooler.mark()
+    client.query("select 'secret 4' /* mine */")
+    assert slow_line(pooler, since)["query"] == "\"select 'secret 4' /* mine */\""
+
+
 def test_slow_transactions_of_some(make_pooler, pg):
     """log_min_duration of a database, and of the user that logged in, whose word counts first."""
     pooler = make_pooler({"db": pg.conn(log_min_duration="0.000001"), "other": pg.conn()}, settings=TRANSACTION,

@@ -153,6 +153,66 @@ static void nothing_is_logged_by_default(void **state)
 	done(&stage, &lines);
 }
 
+static void texts_are_logged_when_they_shall(void **state)
+{
+	struct lines lines;
+	struct stage *stage = stage_with(&lines, EVERYTHING);
+	struct peer *client, *server;
+
+	(void)state;
+	stage_pair(stage, &client, &server);
+	run(client, server, "select 'secret', 1", 'I');
+	assert_string_equal(field(&lines, "query"), "-");
+	clear(&lines);
+	stage_set(stage, "log_slow_text", "20");
+	run(client, server, "select  'secret', 42 /* my cat */ from t1", 'I');
+	assert_string_equal(field(&lines, "query"), "\"select ?, ?\"");
+	clear(&lines);
+	/* the cut is not in a character, and a literal that is cut is one as well */
+	run(client, server, "select a, 'secr\xc3\xa9t' from t1", 'I');
+	assert_string_equal(field(&lines, "query"), "\"select a, ?\"");
+	clear(&lines);
+	stage_set(stage, "log_slow_literals", "1");
+	run(client, server, "select abcd, 'secr\xc3\xa9t' from t1", 'I');
+	assert_string_equal(field(&lines, "query"), "\"select abcd, 'secr\xc3\xa9\"");
+	clear(&lines);
+	run(client, server, "select abcde, 'secr\xc3\xa9t' from t1", 'I');
+	assert_string_equal(field(&lines, "query"), "\"select abcde, 'secr\"");
+	done(&stage, &lines);
+}
+
+static bool is_later(void *ctx)
+{
+	struct stage *stage = ctx;
+
+	return loop_now(stage->site.loop) >= (uintptr_t)stage->ctx;
+}
+
+/* The text of a transaction is that of the query on which the server worked longest. */
+static void longest_query_is_named(void **state)
+{
+	struct lines lines;
+	struct stage *stage = stage_with(&lines, EVERYTHING "log_slow_text = 100\n");
+	struct peer *client, *server;
+
+	(void)state;
+	stage_pair(stage, &client, &server);
+	run(client, server, "begin", 'T');
+	peer_text(client, 'Q', "select slow from t");
+	peer_hear(server, 'Q');
+	stage_settle(stage);
+	stage->ctx = (void *)(uintptr_t)(loop_now(stage->site.loop) + 20000);
+	stage_until(stage, is_later, stage);
+	peer_answer(server, "DONE", 'T');
+	peer_hear(client, 'Z');
+	run(client, server, "commit", 'I');
+	assert_string_equal(field(&lines, "query"), "\"select slow from t\"");
+	clear(&lines);
+	run(client, server, "select 2", 'I');
+	assert_string_equal(field(&lines, "query"), "\"select ?\"");
+	done(&stage, &lines);
+}
+
 static void transaction_is_one_line(void **state)
 {
 	struct lines lines;
@@ -421,6 +481,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(nothing_is_logged_by_default),
+	    cmocka_unit_test(texts_are_logged_when_they_shall),
+	    cmocka_unit_test(longest_query_is_named),
 	    cmocka_unit_test(transaction_is_one_line),
 	    cmocka_unit_test(wait_for_a_server_is_told),
 	    cmocka_unit_test(other_ends_are_told),
