@@ -1,8 +1,9 @@
 /*
  * Helper threads for slow work: asking an LDAP directory or PAM, looking up accounts of
- * the operating system, deriving keys, reading large files.  Each kind of work has its
- * own queue and threads, so that none delays another: a slow directory delays neither a
- * `peer` login nor a key, and many logins do not delay the directory.
+ * the operating system, deriving keys, reading large files, running programs.  Each
+ * kind of work has its own queue and threads, so that none delays another: a slow
+ * directory delays neither a `peer` login nor a key, and many logins do not delay the
+ * directory.
  *
  * Derivations wait in lanes, of which each gets the same share of the thread's time:
  * many for one user delay those for others by one.
@@ -26,6 +27,7 @@ enum helpers_kind {
 	HELPERS_ACCOUNT, /* looks up an account of the operating system */
 	HELPERS_COMPUTE, /* derives keys: one thread */
 	HELPERS_READ,    /* reads a large file or frees its content: one thread */
+	HELPERS_FETCH,   /* gets a password for a server from a program or a file */
 	HELPERS_KINDS,
 };
 
@@ -36,6 +38,8 @@ enum { HELPERS_ACCOUNT_THREADS = 2, HELPERS_ACCOUNT_QUEUE = 1024 };
 /* How many derivations may wait.  With more, the last one would end after
  * client_login_timeout. */
 enum { HELPERS_COMPUTE_QUEUE = 16384 };
+/* As many programs run at a time; each host and user have one at most. */
+enum { HELPERS_FETCH_THREADS = 8, HELPERS_FETCH_QUEUE = 1024 };
 /* Reloads come one after the other, so few jobs wait. */
 enum { HELPERS_READ_QUEUE = 4 };
 

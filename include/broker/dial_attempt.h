@@ -14,6 +14,8 @@
 #include "net/dns.h"
 #include "net/tls.h"
 #include "pool/pool.h"
+#include "pool/scopes.h"
+#include "session/passwords.h"
 #include "session/server.h"
 #include "wire/codec.h"
 
@@ -25,7 +27,8 @@ struct dial_identity {
 	const struct database_config *db;
 	struct scope scope;
 	const char *user;
-	const struct secret *secret;
+	const struct secret *secret; /* unless there is a source */
+	struct password_source source;
 	const struct scram_keys *pass_through; /* for a SCRAM secret; NULL: none */
 	struct scram_cache *cache;             /* of the secret's keys; NULL: none */
 	const char *lane; /* the database in whose lane keys are derived */
@@ -65,7 +68,12 @@ struct dial {
 	struct node turn_node; /* in turns->waiting */
 	/* while server_connect_rate makes it wait: see dial_turn.h */
 	struct dial_turns *turns;
-	uint64_t turn_us;        /* since when */
+	uint64_t turn_us; /* since when */
+	/* The password of a program or file, SECRET_PLAIN; what continues when it has
+	 * come.  Without a source, text is NULL. */
+	struct password_wait password_wait;
+	struct secret fetched;
+	void (*next)(struct server *server);
 	struct dns_query *query; /* while the host's name is being looked up */
 	struct buf untracked;    /* ParameterStatus messages for the login parameters */
 	struct scram_client scram;
@@ -93,9 +101,18 @@ struct dial {
 
 static inline struct dial_identity dial_identity(const struct server *server)
 {
-	return server->dial->owner->identity(server);
+	struct dial_identity who = server->dial->owner->identity(server);
+
+	if (server->dial->fetched.text) {
+		who.secret = &server->dial->fetched;
+		who.pass_through = NULL;
+		who.cache = NULL;
+	}
+	return who;
 }
 
+/* The host's name, or the folder of its socket; "": an abstract socket. */
+const char *dial_place(const struct server *server);
 /* Frees the attempt.  Call it whenever an attempt is over. */
 void dial_free(struct server *server);
 /* The level at which a failure for this reason is logged. */

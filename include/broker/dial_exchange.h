@@ -13,8 +13,6 @@
 struct server *dial_new(struct site *site, const struct dial_owner *owner);
 /* Where it will connect to.  host NULL: the Unix socket in unix_socket_dir. */
 void dial_aim(struct server *server, const char *host, int port);
-/* The host's name, or the folder of its socket; "": an abstract socket. */
-const char *dial_place(const struct server *server);
 /* Begins; the owner's functions follow. */
 void dial_go(struct server *server);
 /* A message that has no place in a login: the attempt has failed. */

@@ -51,6 +51,8 @@ enum setting_flags {
 	 * report; without this flag it is an error */
 	CLAMPED = 1 << 3,
 	IS_LOG_LEVELS = 1 << 7, /* log_levels_parse must be able to parse it */
+	/* command_line_words must be able to cut it, if it is not empty */
+	IS_COMMAND = 1 << 14,
 	/* In entries of [databases] and [users]: */
 	ABOVE_ZERO = 1 << 4,    /* 0 means "inherited", as negative numbers do */
 	BELOW_IS_ZERO = 1 << 5, /* a negative number means 0 */

@@ -194,8 +194,10 @@ void settings_dup(
 /* Checks rules that concern several settings (auth_type=cert needs ...) or depend on
  * the build.  -1 and err, with the text that PgBouncer has for it. */
 int settings_check(const struct settings *s, struct err *err);
+/* Rules for the settings of one level.  -1 and err. */
+int level_check(const struct level *level, struct err *err);
 /* The part of settings_check that SET runs as well: lists of networks and addresses can
- * be parsed. */
+ * be parsed, and level_check. */
 int settings_check_lists(const struct settings *s, struct err *err);
 
 #endif

@@ -24,9 +24,10 @@ struct failure {
 	char *fast;    /* owned: text for clients that ask after it; or NULL */
 };
 
-/* A login has failed; text and sqlstate (NULL: the connection was lost) are copied. */
-void failure_note(
-    struct failure *f, enum failure_kind kind, const char *text, const char *sqlstate);
+/* A login has failed.  text is for the console, told for clients; they and sqlstate
+ * (NULL: the connection was lost) are copied. */
+void failure_note(struct failure *f, enum failure_kind kind, const char *text,
+    const char *told, const char *sqlstate);
 /* Frees what f owns; there is no failure then. */
 void failure_forget(struct failure *f);
 

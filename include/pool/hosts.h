@@ -188,6 +188,8 @@ void hosts_claim(struct pool *pool, struct host *host);
 void hosts_dial(struct pool *pool, struct slot *slot, struct host *host);
 /* The login has succeeded, or was refused by a server (so the host is reachable). */
 void hosts_answered(struct slot *slot);
+/* An attempt has failed for a reason that says nothing about the host. */
+void hosts_note_error(struct slot *slot, const char *text);
 /* Opening the connection takes long: until that ends, other hosts are used. */
 void hosts_note_slow(struct slot *slot);
 /* The host could not be reached: it is not used for retry_us, or until the monitor says

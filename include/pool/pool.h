@@ -245,6 +245,9 @@ enum dial_failure {
 	DIAL_LOGIN,
 	/* the server is starting up or shutting down: clients go on waiting */
 	DIAL_NOT_YET,
+	/* there was no password to log in with: the program or file that gives it has
+	 * failed, and clients are not told how */
+	DIAL_PASSWORD,
 	DIAL_UNFIT, /* the host may not be used: see hosts_role.h */
 };
 /* The attempt to connect has failed; text and sqlstate are copied.  The slot is

@@ -8,6 +8,12 @@
 
 #include "conf/scope.h"
 
+/* Where servers' passwords come from, if not from what the pooler knows of the user; at
+ * most one of them is not NULL.  Borrowed. */
+struct password_source {
+	const char *command, *file;
+};
+
 struct database;
 struct pool;
 struct user;
@@ -21,5 +27,12 @@ struct scope scope_of_login(const struct database *db, const struct user *login_
 struct scope scope_of_database(const struct database *db);
 /* For a user in all databases. */
 struct scope scope_of_user(const struct user *user);
+
+/* The innermost level with one of the two settings decides. */
+struct password_source scope_password_source(struct scope s);
+/* For logins to servers as this user, or NULL: none.  password= of the database comes
+ * first. */
+struct password_source password_source_of(
+    const struct database *db, const struct user *login_user);
 
 #endif

@@ -29,6 +29,7 @@ struct digest;
 struct host_monitor;
 struct client_snapshot;
 struct key_cache;
+struct passwords;
 struct helpers;
 struct peers;
 struct secret;
@@ -156,6 +157,7 @@ struct site {
 	struct helpers *helpers; /* helper threads */
 	struct watch *external_watch;
 	struct key_cache *key_cache; /* see salted.h */
+	struct passwords *passwords; /* see passwords.h */
 	struct map *verifier_waits;  /* see login/verifiers.h */
 	/* for the proofs of clients; NULL: libcrypto does not have it */
 	struct digest *sha256, *md5;

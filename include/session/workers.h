@@ -72,7 +72,8 @@ struct workers {
 	/* one reference: for work that only one helper thread of all sites may do at a
 	 * time */
 	struct helpers_mutex *mutex;
-	struct cancel_keys *cancel_keys; /* owned: of the clients of all sites */
+	struct cancel_keys *cancel_keys;  /* owned: of the clients of all sites */
+	struct passwords_kept *passwords; /* owned: see session/passwords.h */
 	unsigned worker_count;
 	unsigned last_picked;    /* used by the control thread only, as the next one */
 	unsigned last_broadcast; /* that was given */

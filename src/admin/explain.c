@@ -392,10 +392,22 @@ static void explain_kind(struct explanation *e, enum secret_kind kind)
 
 static void explain_server_secret(struct explanation *e, const struct user *server_user)
 {
+	struct scope scope = explain_scope(e);
+
+	if (server_user && server_user->config)
+		scope.user = &server_user->config->own;
+	struct password_source source = scope_password_source(scope);
 	if (e->forced_name && e->forced_kind != SECRET_NONE) {
 		explain(e, "server secret", "password= of the database, %s",
 		    kind_name(e->forced_kind));
 		explain_kind(e, e->forced_kind);
+	} else if (source.command || source.file) {
+		explain(e, "server secret", "%s, %s",
+		    source.command ? "server_password_command" : "server_password_file",
+		    source.command ? source.command : source.file);
+		explain(e, "server login",
+		    "works with md5 and scram-sha-256; with password only inside TLS "
+		    "or over a unix socket");
 	} else if (method_is_external(e->method) && !e->forced_name) {
 		explain(e, "server secret", "the password the client logs in with");
 		explain_kind(e, SECRET_PLAIN);

@@ -134,6 +134,8 @@ struct helpers *helpers_new(
 	    HELPERS_ACCOUNT_QUEUE);
 	queue_init(&e->queues[HELPERS_COMPUTE], e, 1, HELPERS_COMPUTE_QUEUE);
 	queue_init(&e->queues[HELPERS_READ], e, 1, HELPERS_READ_QUEUE);
+	queue_init(
+	    &e->queues[HELPERS_FETCH], e, HELPERS_FETCH_THREADS, HELPERS_FETCH_QUEUE);
 	e->queues[HELPERS_COMPUTE].lanes = mem_zero(LANES * sizeof(uint64_t));
 	return e;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "broker/dial_exchange.h"
+#include "broker/dial_password.h"
 #include "broker/dial_turn.h"
 #include "pool/host_group.h"
 #include "pool/hosts_role.h"
@@ -41,6 +42,7 @@ static struct dial_identity identity_of(const struct server *server)
 	    .scope = scope_of_pool(pool),
 	    .user = pool->user->name,
 	    .secret = pool_server_secret(pool),
+	    .source = password_source_of(pool->database, pool->user),
 	    .pass_through =
 		pool->credentials.has_login_keys ? &pool->credentials.login_keys : NULL,
 	    .cache = pool_server_scram_cache(pool),
@@ -94,8 +96,10 @@ static void failed(struct server *server, enum dial_failure kind, const char *te
 	if (!pool)
 		return;
 	pool_dial_failed(&server->slot, kind, text, sqlstate, conn_now(&server->conn));
-	if (replica && kind != DIAL_LOGIN &&
-	    hosts_has_candidate(pool, conn_now(&server->conn)))
+	if (replica && kind == DIAL_PASSWORD)
+		client_fatal(replica, ERROR_NO_SERVER_PASSWORD);
+	else if (replica && kind != DIAL_LOGIN &&
+		 hosts_has_candidate(pool, conn_now(&server->conn)))
 		replica->request.ops->retried(&replica->request);
 	else if (replica)
 		client_fatal(replica, error_of_reason(text), text);
@@ -251,6 +255,12 @@ static const struct dial_owner slot_owner = {
 
 /* ---- the host ---- */
 
+static void take_turn(struct server *server)
+{
+	if (dial_turn_take(server, dial_place(server), dial_go))
+		dial_go(server);
+}
+
 static void dial_for(struct site *site, struct pool *pool, struct client *replica)
 {
 	struct server *server = dial_new(site, &slot_owner);
@@ -263,8 +273,7 @@ static void dial_for(struct site *site, struct pool *pool, struct client *replic
 	pool_dialing(pool, &server->slot, loop_now(site->loop));
 	next = server->slot.pool_host->host;
 	dial_aim(server, next->name, next->port);
-	if (dial_turn_take(server, dial_place(server), dial_go))
-		dial_go(server);
+	dial_password_get(server, take_turn);
 }
 
 void dial_server(struct site *site, struct pool *pool)

@@ -19,6 +19,8 @@ void dial_free(struct server *server)
 		helpers_cancel(dial->job);
 	if (dial->has_scram)
 		scram_client_done(&dial->scram);
+	passwords_leave(&dial->password_wait);
+	mem_free_secret(dial->fetched.text);
 	mem_free_secret(dial->password);
 	mem_wipe(&dial->keys, sizeof(dial->keys));
 	mem_wipe(dial->salted, sizeof(dial->salted));
@@ -26,6 +28,15 @@ void dial_free(struct server *server)
 	slab_put(server->conn.site->dial_slab, dial);
 	server->dial = NULL;
 	server->conn.site->login_server_count--;
+}
+
+const char *dial_place(const struct server *server)
+{
+	const char *dir = site_settings(server->conn.site)->unix_socket_dir;
+
+	if (server->host)
+		return server->host;
+	return dir ? dir : "";
 }
 
 enum log_level dial_log_level(struct server *server, const char *why)

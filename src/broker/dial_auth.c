@@ -11,6 +11,7 @@
 #include "auth/secret.h"
 #include "base/errors.h"
 #include "broker/dial_attempt.h"
+#include "broker/dial_password.h"
 #include "session/salted.h"
 #include "wire/codec.h"
 
@@ -20,6 +21,16 @@ static enum step dial_wrong_password(struct server *server, const char *what)
 	    "cannot do %s authentication: wrong password type", what);
 	dial_fail(server, DIAL_LOGIN, error_text(ERROR_WRONG_PASSWORD_TYPE),
 	    error_sqlstate(ERROR_WRONG_PASSWORD_TYPE), "failed to answer authreq");
+	return STEP_CLOSE;
+}
+
+static enum step dial_proof_failed(struct server *server, const struct err *err)
+{
+	char text[sizeof(err->text) + 32];
+	conn_log(&server->conn, LEVEL_ERROR | KIND_SERVERS, "%s", err->text);
+	error_print(text, sizeof(text), ERROR_SERVER_LOGIN_FAILED, err->text);
+	dial_fail(server, DIAL_LOGIN, text, error_sqlstate(ERROR_SERVER_LOGIN_FAILED),
+	    "failed to answer authreq");
 	return STEP_CLOSE;
 }
 
@@ -45,6 +56,14 @@ static enum step dial_answer_md5(
 static enum step dial_answer_plain(struct server *server, const struct secret *secret)
 {
 	struct buf buf;
+	struct err err;
+
+	if (!dial_password_may_be_shown(server)) {
+		err_set(&err,
+		    "the server asks for the password in clear text, which is "
+		    "sent only inside TLS or over a unix socket");
+		return dial_proof_failed(server, &err);
+	}
 	/* only a plain password is sent: with a hash or verifier the server could log
 	 * in elsewhere as the user */
 	if (secret->kind != SECRET_PLAIN)
@@ -54,16 +73,6 @@ static enum step dial_answer_plain(struct server *server, const struct secret *s
 	conn_send(&server->conn, &buf);
 	buf_wipe_done(&buf);
 	return STEP_NEXT;
-}
-
-static enum step dial_sasl_failed(struct server *server, const struct err *err)
-{
-	char text[sizeof(err->text) + 32];
-	conn_log(&server->conn, LEVEL_ERROR | KIND_SERVERS, "%s", err->text);
-	error_print(text, sizeof(text), ERROR_SERVER_LOGIN_FAILED, err->text);
-	dial_fail(server, DIAL_LOGIN, text, error_sqlstate(ERROR_SERVER_LOGIN_FAILED),
-	    "failed to answer authreq");
-	return STEP_CLOSE;
 }
 
 /* Not over a unix socket, where a man in the middle is not possible. */
@@ -103,7 +112,7 @@ static int dial_check_binding(struct server *server)
 		return 0;
 	err_set(
 	    &err, "channel binding is required, but the server does not ask for SCRAM");
-	(void)dial_sasl_failed(server, &err);
+	(void)dial_proof_failed(server, &err);
 	return -1;
 }
 
@@ -140,12 +149,12 @@ static enum step dial_begin_sasl(struct server *server, const uint8_t *data, siz
 	    codec_sasl_offers_mechanism(data, len, SCRAM_MECHANISM),
 	    codec_sasl_offers_mechanism(data, len, SCRAM_MECHANISM_PLUS), &err);
 	if (!mechanism)
-		return dial_sasl_failed(server, &err);
+		return dial_proof_failed(server, &err);
 	buf_init(&out, 0);
 	buf_init(&message, 0);
 	if (scram_client_step(&dial->scram, NULL, 0, &out, &err) == SCRAM_FAIL) {
 		buf_done(&out);
-		return dial_sasl_failed(server, &err);
+		return dial_proof_failed(server, &err);
 	}
 	codec_put_sasl_initial(&message, mechanism, out.bytes, out.len);
 	conn_send(&server->conn, &message);
@@ -191,7 +200,7 @@ static enum step dial_prove(struct server *server, const uint8_t salted[SCRAM_KE
 	buf_init(&out, 0);
 	if (scram_client_resume(&dial->scram, salted, &out, &err) == SCRAM_FAIL) {
 		buf_wipe_done(&out);
-		return dial_sasl_failed(server, &err);
+		return dial_proof_failed(server, &err);
 	}
 	dial_send_sasl(server, &out);
 	return STEP_NEXT;
@@ -225,7 +234,7 @@ static enum step dial_derive(struct server *server)
 		mem_wipe(salted, sizeof(salted));
 		return step;
 	}
-	return dial_sasl_failed(server, &err);
+	return dial_proof_failed(server, &err);
 }
 
 static enum step dial_continue_sasl(
@@ -238,7 +247,7 @@ static enum step dial_continue_sasl(
 
 	if (!dial->has_scram || dial->job) {
 		err_set(&err, "unexpected SASL message");
-		return dial_sasl_failed(server, &err);
+		return dial_proof_failed(server, &err);
 	}
 	dial_find_cache(server);
 	buf_init(&out, 0);
@@ -249,7 +258,7 @@ static enum step dial_continue_sasl(
 		if (result != SCRAM_FAIL)
 			err_set(&err, "SASL messages out of order");
 		buf_wipe_done(&out);
-		return dial_sasl_failed(server, &err);
+		return dial_proof_failed(server, &err);
 	}
 	dial_send_sasl(server, &out);
 	dial->is_authenticated = result == SCRAM_DONE;
@@ -288,7 +297,7 @@ enum step dial_auth(struct server *server, const struct message *m)
 			/* a server that leaves out its own proof may be an impostor */
 			struct err err;
 			err_set(&err, "failed to verify server signature");
-			return dial_sasl_failed(server, &err);
+			return dial_proof_failed(server, &err);
 		}
 		return dial_check_binding(server) < 0 ? STEP_CLOSE : STEP_NEXT;
 	case AUTH_REQ_CLEARTEXT:

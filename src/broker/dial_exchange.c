@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "broker/dial_auth.h"
+#include "broker/dial_password.h"
 #include "broker/server_tls.h"
 #include "pool/scopes.h"
 #include "session/server.h"
@@ -205,6 +206,11 @@ static enum step dial_error(struct server *server, const struct message *m)
 		server->dial->owner->retried(server);
 		return STEP_CLOSE;
 	}
+	if (dial_password_refused(server, f.sqlstate)) {
+		conn_doom(&server->conn, "server refuses the password");
+		server->dial->owner->retried(server);
+		return STEP_CLOSE;
+	}
 	server->dial->owner->refused(server, &f);
 	return STEP_CLOSE;
 }
@@ -285,6 +291,7 @@ static enum step dial_ready(struct server *server, const struct message *m)
 		return STEP_CLOSE;
 	}
 	server->dial->is_over = true;
+	dial_password_accepted(server);
 	return server->dial->owner->ready(server, status);
 }
 
@@ -413,15 +420,6 @@ static void dial_resolved(
 		return;
 	}
 	dial_ip(server, addrs[0]);
-}
-
-const char *dial_place(const struct server *server)
-{
-	const char *dir = site_settings(server->conn.site)->unix_socket_dir;
-
-	if (server->host)
-		return server->host;
-	return dir ? dir : "";
 }
 
 void dial_go(struct server *server)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "broker/dial_exchange.h"
+#include "broker/dial_password.h"
 #include "pool/scopes.h"
 #include "session/server_role.h"
 #include "wire/codec.h"
@@ -41,11 +42,13 @@ static struct dial_identity identity_of(const struct server *server)
 
 	/* an attempt that the monitor has given up does not go on */
 	assert(w);
+	const struct user *user = catalog_find_user(w->database->catalog, w->user);
 	return (struct dial_identity){
 	    .db = w->database->config,
-	    .scope = scope_of_database(w->database),
+	    .scope = scope_of_login(w->database, user),
 	    .user = w->user,
 	    .secret = &w->secret,
+	    .source = password_source_of(w->database, user),
 	    .pass_through = w->has_keys ? &w->keys : NULL,
 	    .cache = &w->cache,
 	    .lane = w->database->name,
@@ -101,7 +104,7 @@ void host_connection_open(struct watched_host *w)
 	}
 	w->server = dial_new(w->site, &monitor_owner);
 	dial_aim(w->server, w->watch.name, w->watch.port);
-	dial_go(w->server);
+	dial_password_get(w->server, dial_go);
 }
 
 static void retried(struct server *server)
@@ -110,7 +113,6 @@ static void retried(struct server *server)
 
 	if (!w)
 		return;
-	w->speaks_3_0 = true;
 	w->server = NULL;
 	host_connection_open(w);
 }

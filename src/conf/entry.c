@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/command_line.h"
 #include "base/text.h"
 #include "conf/connstr.h"
 #include "conf/setting_row.h"
@@ -350,6 +351,9 @@ static int take_pair(
 			break;
 		}
 		assert(row->type == SETTING_STR);
+		if ((row->flags & IS_COMMAND) && *value &&
+		    command_line_check(value, err) < 0)
+			return err_prefix(err, "%s: ", name);
 		*(const char **)((char *)e->own + row->offset) = value;
 		level_set_given(e->own, setting_index(row), true);
 		return 0;
@@ -499,7 +503,8 @@ int entry_parse_database(struct database_config *out, const char *name,
 
 	if (check_database_name(name, err) == 0 && parse_pairs(&e, text, err) == 0 &&
 	    split_hosts(&db, arena, err) == 0 &&
-	    set_ports(&db, arena, notes, err) == 0 && set_weights(&db, err) == 0)
+	    set_ports(&db, arena, notes, err) == 0 && set_weights(&db, err) == 0 &&
+	    level_check(&db.own, err) == 0)
 		rc = check_tls(&db, err);
 	if (rc < 0) {
 		mem_wipe_text(db.password);
@@ -596,7 +601,7 @@ int entry_parse_user(struct user_config *out, const char *name, const char *text
 	struct entry e = {NULL, LEVEL_USER, &user.own, &user, NULL, arena, notes,
 	    "syntax error in user settings", "unrecognized user parameter"};
 
-	if (parse_pairs(&e, text, err) < 0)
+	if (parse_pairs(&e, text, err) < 0 || level_check(&user.own, err) < 0)
 		return -1;
 	if (len > USER_NAME_MAX)
 		note(notes, "a user name longer than %d bytes can never log in",

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/command_line.h"
 #include "base/endpoints.h"
 #include "base/log_levels.h"
 #include "base/networks.h"
@@ -335,6 +336,8 @@ static int parse_str(const struct setting *row, const char **out, const char *te
 		    row->name);
 	if ((row->flags & IS_LOG_LEVELS) && log_levels_parse(NULL, text, err) < 0)
 		return -1;
+	if ((row->flags & IS_COMMAND) && *text && command_line_check(text, err) < 0)
+		return -1;
 	/* without an arena the text is a default, which is a literal of the table */
 	*out = arena ? arena_strdup(arena, text) : text;
 	return 0;
@@ -600,6 +603,15 @@ static int check_build(const struct settings *s, struct err *err)
 	return 0;
 }
 
+int level_check(const struct level *level, struct err *err)
+{
+	if (text_or_null(level->server_password_command) &&
+	    text_or_null(level->server_password_file))
+		return err_set(err, "server_password_command and server_password_file "
+				    "do not go together");
+	return 0;
+}
+
 int settings_check_lists(const struct settings *s, struct err *err)
 {
 	struct err bad;
@@ -608,7 +620,7 @@ int settings_check_lists(const struct settings *s, struct err *err)
 		return err_set(err, "proxy_protocol_from: %s", bad.text);
 	if (endpoints_check(s->metrics_listen, &bad) < 0)
 		return err_set(err, "metrics_listen: %s", bad.text);
-	return 0;
+	return level_check(&s->global, err);
 }
 
 int settings_check(const struct settings *s, struct err *err)

@@ -139,6 +139,9 @@ int signals_start(struct site *site, struct err *err)
 {
 	if (loop_prepare_signals(site->loop, err) < 0)
 		return -1;
+	/* who ignores it is not told how its programs have ended, and whoever starts
+	 * this process may ignore it */
+	signal(SIGCHLD, SIG_DFL);
 	loop_on_signal(site->loop, SIGHUP, on_hup, site);
 	loop_on_signal(site->loop, SIGTERM, on_term, site);
 	loop_on_signal(site->loop, SIGINT, on_int, site);

@@ -33,8 +33,8 @@ static int cut_len(const char *text, size_t max)
 	return (int)len;
 }
 
-void failure_note(
-    struct failure *f, enum failure_kind kind, const char *text, const char *sqlstate)
+void failure_note(struct failure *f, enum failure_kind kind, const char *text,
+    const char *told, const char *sqlstate)
 {
 	char reason[REASON_MAX + 1], fast[FAST_MAX];
 
@@ -44,7 +44,7 @@ void failure_note(
 	    f->text, sizeof(f->text), "%.*s", cut_len(text, sizeof(f->text) - 1), text);
 	snprintf(f->sqlstate, sizeof(f->sqlstate), "%.5s",
 	    sqlstate ? sqlstate : error_sqlstate(ERROR_CONNECTION_LOST));
-	snprintf(reason, sizeof(reason), "%.*s", cut_len(text, REASON_MAX), text);
+	snprintf(reason, sizeof(reason), "%.*s", cut_len(told, REASON_MAX), told);
 	f->refusal = mem_strdup(reason);
 	f->fast = mem_strdup(
 	    error_print(fast, sizeof(fast), ERROR_SERVER_LOGIN_FAILING, reason));

@@ -418,6 +418,14 @@ void hosts_note_slow(struct slot *slot)
 	tell_waiting_pools(slot->pool->database);
 }
 
+void hosts_note_error(struct slot *slot, const char *text)
+{
+	struct host *host = slot->pool_host ? slot->pool_host->host : NULL;
+
+	if (host)
+		snprintf(host->last_error, sizeof(host->last_error), "%s", text);
+}
+
 void hosts_failed(
     struct slot *slot, const char *text, uint64_t retry_us, uint64_t now_us)
 {

@@ -457,35 +457,38 @@ void pool_dial_failed(struct slot *slot, enum dial_failure kind, const char *tex
 {
 	struct pool *pool = slot->pool;
 	/* the role may not replicate, which says nothing about other servers */
-	bool is_beside = kind == DIAL_LOGIN && slot->is_replication;
+	bool is_login = kind == DIAL_LOGIN || kind == DIAL_PASSWORD;
+	bool is_beside = is_login && slot->is_replication;
 
 	assert(slot->state == SLOT_LOGIN);
 	note_time(pool, now_us);
 	queue_unlink(slot);
 	if (kind == DIAL_LOGIN || kind == DIAL_UNFIT)
 		hosts_answered(slot);
+	else if (kind == DIAL_PASSWORD)
+		hosts_note_error(slot, text);
 	else
 		hosts_failed(slot, text, pool_login_retry(pool), now_us);
 	/* a host that refuses the login is like one that cannot be reached */
-	if (kind == DIAL_LOGIN && !slot->is_replication &&
-	    hosts_avoid(slot, text, now_us)) {
+	if (is_login && !slot->is_replication && hosts_avoid(slot, text, now_us)) {
 		slot_retire(slot, "");
 		pool_kick(pool);
 		return;
 	}
 	/* another host may be tried at once */
-	if (kind != DIAL_LOGIN && hosts_has_candidate(pool, now_us)) {
+	if (!is_login && hosts_has_candidate(pool, now_us)) {
 		slot_retire(slot, "");
 		return;
 	}
 	/* without a host that serves clients go on waiting for one */
 	enum failure_kind failure = FAILURE_LOGIN;
-	if (kind == DIAL_UNFIT ||
-	    (kind != DIAL_LOGIN && hosts_are_watched(pool->database)))
+	if (kind == DIAL_UNFIT || (!is_login && hosts_are_watched(pool->database)))
 		failure = FAILURE_HOSTS;
 	if (!is_beside)
-		failure_note(&pool->failure, failure, text, sqlstate);
-	if (kind == DIAL_LOGIN && !is_beside)
+		failure_note(&pool->failure, failure, text,
+		    kind == DIAL_PASSWORD ? error_text(ERROR_NO_SERVER_PASSWORD) : text,
+		    sqlstate);
+	if (is_login && !is_beside)
 		pool->failure.refuses_waiting =
 		    !pool_connected_everywhere(pool) || !pool_has_login_params(pool);
 	slot_retire(slot, pool->failure.text);

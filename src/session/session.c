@@ -11,6 +11,7 @@
 #include "session/client.h"
 #include "session/client_snapshot.h"
 #include "session/dispatch.h"
+#include "session/passwords.h"
 #include "session/reserved_fds.h"
 #include "session/salted.h"
 #include "session/server.h"
@@ -40,6 +41,7 @@ int session_init(struct site *site, struct err *err)
 		site->hostname[0] = '\0';
 	switchover_init(site);
 	salted_init(site);
+	passwords_init(site);
 	return site_helpers_init(site, err);
 }
 
@@ -88,6 +90,7 @@ void session_done(struct site *site)
 	dispatch_done(site);
 	site_helpers_done(site);
 	salted_done(site);
+	passwords_done(site);
 	if (!site->worker)
 		cancel_keys_free(&site->cancel_keys);
 	reserved_fds_done(site);

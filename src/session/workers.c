@@ -14,6 +14,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "session/cancel_keys.h"
+#include "session/passwords_kept.h"
 #include "wire/prepared.h"
 
 /* A turn of the loop is far shorter; only a worker that hangs needs longer. */
@@ -57,6 +58,7 @@ struct workers *workers_new(unsigned worker_count)
 	workers->sql_texts = prepared_store_new(PREPARED_SQL_PREFIX);
 	workers->mutex = helpers_mutex_new();
 	workers->cancel_keys = cancel_keys_new();
+	workers->passwords = passwords_kept_new();
 	for (unsigned i = 0; i <= worker_count; i++) {
 		workers->members[i].workers = workers;
 		workers->members[i].index = i;
@@ -85,6 +87,7 @@ void workers_free(struct workers **workers)
 	prepared_store_unref(&(*workers)->sql_texts);
 	helpers_mutex_unref(&(*workers)->mutex);
 	cancel_keys_free(&(*workers)->cancel_keys);
+	passwords_kept_free(&(*workers)->passwords);
 	mem_free(*workers);
 	*workers = NULL;
 }

@@ -10,6 +10,7 @@
 #include "auth/secret.h"
 #include "base/text.h"
 #include "conf/setting_row.h"
+#include "pool/scopes.h"
 #include "tools/file_rights.h"
 
 static const struct config *config_of(const struct advice *a)
@@ -26,6 +27,21 @@ static bool is_listed(const struct advice *a, const char *name)
 
 /* ---- names ---- */
 
+/* Is there a password with which pools of the database log in as this user, besides
+ * password= of the entry? */
+static bool has_password(
+    const struct advice *a, const struct database_config *db, const char *user)
+{
+	const struct user_config *entry = config_user(config_of(a), user);
+	struct password_source source = scope_password_source((struct scope){
+	    .user = entry ? &entry->own : NULL,
+	    .database = &db->own,
+	    .settings = &config_of(a)->settings,
+	});
+
+	return is_listed(a, user) || source.command || source.file;
+}
+
 /* Do logins to the database's servers have a user and a password? */
 static void look_at_database(
     struct advice *a, const struct database_config *db, const char *file, unsigned line)
@@ -40,13 +56,14 @@ static void look_at_database(
 
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
 		const char *user = text_or_null(own[i].user);
-		if (user && level_has(&db->own, own[i].index) && !is_listed(a, user))
+		if (user && level_has(&db->own, own[i].index) &&
+		    !has_password(a, db, user))
 			advice_give_at(a, file, line,
 			    "database %s: %s %s is not in auth_file: the server must "
 			    "let it in without a password",
 			    db->name, own[i].setting, user);
 	}
-	if (db->user && !db->password && !is_listed(a, db->user))
+	if (db->user && !db->password && !has_password(a, db, db->user))
 		advice_give_at(a, file, line,
 		    "database %s: user %s has no password here, nor one in auth_file: "
 		    "the server must let it in without",

@@ -13,8 +13,10 @@
 #include <unistd.h>
 
 #include "auth/secret.h"
+#include "base/command_line.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "conf/entry.h"
 #include "daemon/loaded_config.h"
 #include "daemon/process.h"
 #include "net/sock.h"
@@ -28,13 +30,15 @@ struct check {
 	const struct options *options;
 	const struct config *config;
 	const struct settings *settings;
+	const struct config_place *at; /* of what is being checked; NULL: a setting's */
 };
 
 /* ---- where a setting is written ---- */
 
 static void put_place(const struct check *c, const char *setting)
 {
-	const struct config_place *at = config_place(c->config, setting_find(setting));
+	const struct config_place *at =
+	    c->at ? c->at : config_place(c->config, setting_find(setting));
 
 	if (at->file)
 		fprintf(c->out, "%s:%u: ", at->file, at->line);
@@ -217,6 +221,60 @@ static void check_writers(struct check *c, const char *setting, const char *path
 		    "(chmod)");
 }
 
+/* The program or file of one level that gives passwords for servers; at: its entry, or
+ * NULL for [pgbouncer]. */
+static void check_password_source(
+    struct check *c, const struct level *level, const struct config_place *at)
+{
+	const char *command = text_or_null(level->server_password_command);
+	const char *setting =
+	    command ? "server_password_command" : "server_password_file";
+	char **words = command ? command_line_words(command, NULL) : NULL;
+	const char *path = words ? words[0] : text_or_null(level->server_password_file);
+	unsigned rights = file_rights_of_others(path);
+
+	c->at = at;
+	if (path && access(path, words ? X_OK : R_OK) < 0)
+		problem(c, setting, "cannot %s %s: %s", words ? "run" : "read", path,
+		    strerror(errno));
+	if (rights & FILE_RIGHTS_WRITE)
+		check_writers(c, setting, path);
+	else if (rights && !words)
+		warning(c, setting,
+		    "other accounts can read the password in %s: leave it to the "
+		    "pooler's own account or group (chmod, chgrp)",
+		    path);
+	c->at = NULL;
+	command_line_free(&words);
+}
+
+static void check_password_sources(struct check *c)
+{
+	const struct config *config = c->config;
+	const struct database_config *template = config->template;
+	struct database_config made;
+	struct arena *arena = arena_new();
+
+	check_password_source(c, &c->settings->global, NULL);
+	for (size_t i = 0; i < config->database_count; i++) {
+		const struct database_config *db = &config->databases[i];
+		check_password_source(
+		    c, &db->own, &(struct config_place){db->file, db->line});
+	}
+	for (size_t i = 0; i < config->user_count; i++) {
+		const struct user_config *user = &config->users[i];
+		check_password_source(
+		    c, &user->own, &(struct config_place){user->file, user->line});
+	}
+	if (template && entry_parse_connstr(&made, template->name, template->connstr,
+			    arena, NULL) == 0) {
+		check_password_source(c, &made.own,
+		    &(struct config_place){template->file, template->line});
+		mem_wipe_text(made.password);
+	}
+	arena_free(&arena);
+}
+
 static void check_rights(struct check *c)
 {
 	const struct settings *s = c->settings;
@@ -321,6 +379,7 @@ unsigned check_loaded(
 	if (c.options->is_daemon && (!s->pidfile || !*s->pidfile))
 		problem(&c, "pidfile", "must be set for --daemon");
 	check_rights(&c);
+	check_password_sources(&c);
 	check_listening(&c);
 	if (!c.problems)
 		fprintf(out, "%s: no problems\n", options->file);

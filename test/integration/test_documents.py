@@ -62,6 +62,9 @@ def test_configurations(pooler):
             os.makedirs(pooler.path(folder), exist_ok=True)
             waiting.give(pooler.path(folder))
         text = re.sub(r"/etc/pgbouncer|/var/log/pgbouncer|(?<=[= ])/run(?=/)", pooler.dir, text)
+        for named in re.findall(r"^server_password_(?:command|file) = (\S+)", text, re.M):
+            os.makedirs(os.path.dirname(named), exist_ok=True)
+            os.chmod(pooler.write(named, "#!/bin/sh\n"), 0o700)
         path = pooler.write("shown.ini", text.replace("www-data", group))
         code, out, err = pooler.run("--check-config", path)
         assert code == 0, "%s:\n%s%s" % (place, out, err)

@@ -275,3 +275,75 @@ def test_upgrade(recipe, shop):
             if process.poll() is None:
                 os.kill(process.pid, signal.SIGKILL)
                 process.wait()
+
+
+def stand_in(stage, name, usage):
+    """A program of a cloud, which prints the token of the moment if it is called as it has to be."""
+    stage.write("bin/" + name, '#!/bin/sh\n[ "$*" = "%s" ] || { echo "Unable to locate credentials" >&2; exit 255; }\n'
+                               'cat %s/token\n' % (usage, stage.dir), 0o700)
+    return os.path.join(stage.dir, "bin", name)
+
+
+def test_expiring_passwords(recipe, pg):
+    """The token of each cloud's program lets the pooler in, and the next one does, too."""
+    secrets = {"shop": "password of shop", "admin": "password of admin"}
+    stage = recipe("expiring-passwords", of_superuser(pg, **{"mydb.abc.eu-central-1.rds.amazonaws.com": "localhost"}),
+                   secrets)
+    stage.real["/usr/local/bin/aws"] = stand_in(
+        stage, "aws", "rds generate-db-auth-token --region eu-central-1 --hostname localhost --port %d --username shop" % pg.port)
+    stage.real["/usr/bin/az"] = stand_in(
+        stage, "az", "account get-access-token --resource-type oss-rdbms --query accessToken --output tsv")
+    stage.real["/usr/bin/vault"] = stand_in(stage, "vault", "read -field=password database/static-creds/shop")
+    pair = certs.Authority(stage.dir, "ca").issue("server", "localhost", ["localhost", "127.0.0.1"])
+    stage.instead["sql"] = lambda text: pg.do(*[line for line in text.split(";") if line.strip()])
+    pg.do("create role rds_iam", "create database shop", "alter system set ssl = on",
+          "alter system set ssl_cert_file = '%s'" % pair.cert_file, "alter system set ssl_key_file = '%s'" % pair.key_file)
+    pg.set_hba(["hostssl all shop 127.0.0.1/32 password", "hostssl all shop ::1/128 password",
+                "host all shop all reject", *postgres.hba_lines()])
+    numbers = iter(range(1, 100))
+
+    def new_token():
+        token = "X-Amz-Security-Token=Kq7+%d" % next(numbers)
+        pg.do("alter role shop password '%s'" % token)
+        stage.write("token", token + "\n", 0o600)
+
+    def console(command):
+        with wire.Client("127.0.0.1", stage.port, "admin", "pgbouncer", secrets["admin"]).login() as admin:
+            admin.query(command)
+
+    try:
+        stage.write("token", "")
+        stage.play("Amazon RDS")
+        new_token()
+        stage.play("See that it works")
+        ini = os.path.join(stage.dir, "pgbouncer.ini")
+        with open(ini, encoding="utf-8") as file:
+            text = file.read()
+        line = "server_password_command = %s/rds-password" % stage.dir
+        assert line in text
+        for heading, instead in (("Azure", line.replace("rds", "azure")), ("Vault", line.replace("rds", "vault")),
+                                 ("Vault", "server_password_file = %s/token" % stage.dir)):
+            stage.play(heading)
+            stage.write(ini, text.replace(line, instead))
+            console("RELOAD")
+            for _ in range(2):
+                new_token()
+                console("RECONNECT")
+                assert in_tls(stage, secrets["shop"])
+        stage.write(ini, text)
+        console("RELOAD")
+        stage.play("What goes wrong")
+        stand_in(stage, "aws", "something else")
+        console("RELOAD")
+        console("RECONNECT")
+        with contextlib.suppress(wire.Refused, wire.Closed):
+            assert not in_tls(stage, secrets["shop"])
+        stage.wait_log("no password for user shop at ...: /etc/pgbouncer/rds-password: exit 255: Unable to locate credentials")
+    finally:
+        pg.do("alter system reset all", "drop database shop with (force)", "drop role shop, rds_iam")
+        pg.set_hba(postgres.hba_lines())
+
+
+def in_tls(stage, secret):
+    with wire.Client("127.0.0.1", stage.port, "shop", "shop", secret).login() as session:
+        return session.value("select ssl from pg_stat_ssl where pid = pg_backend_pid()") == "t"

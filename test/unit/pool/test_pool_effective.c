@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "conf/entry.h"
 #include "conf/setting_row.h"
+#include "pool/scopes.h"
 #include "world.h"
 
 /* Three values for one setting: of the process, a database and a user. */
@@ -20,11 +21,12 @@ static const char *value_of(const struct setting *row, int level)
 {
 	static const char *const numbers[] = {"7", "3", "5"};
 	static const char *const texts[] = {"g", "d", "u"};
+	static const char *const commands[] = {"/g", "/d", "/u"};
 	static const char *const bits[] = {"0", "1", "1"};
 
 	switch (row->type) {
 	case SETTING_STR:
-		return texts[level];
+		return row->flags & IS_COMMAND ? commands[level] : texts[level];
 	case SETTING_BOOL:
 		return bits[level];
 	case SETTING_ENUM:
@@ -78,6 +80,50 @@ static void check_levels(const struct setting *row)
 	assert_ptr_equal(scope_level(scope_of_user(au->user), i), user ? user : global);
 	buf_done(&ini);
 	world_done(&w);
+}
+
+/* With what a pool of user `user` in database a gets its password; "": nothing. */
+static const char *source(const char *ini, const char *user)
+{
+	static char text[64];
+	struct world w;
+
+	world_init(&w, ini);
+	struct pool *pool = world_pool(&w, "a", user);
+	struct password_source s = password_source_of(pool->database, pool->user);
+	assert_false(s.command && s.file);
+	snprintf(text, sizeof(text), "%s%s", s.command ? "command " : "",
+	    s.command ? s.command
+	    : s.file  ? s.file
+		      : "");
+	world_done(&w);
+	return text;
+}
+
+static void where_the_password_for_servers_comes_from(void **state)
+{
+	static const char global[] = "[databases]\na=\n[pgbouncer]\n"
+				     "server_password_file=/g\n";
+	static const char both[] =
+	    "[databases]\na=server_password_file=/d\n[users]\nu="
+	    "server_password_command='/u x'\nv=server_password_file=''\n[pgbouncer]\n"
+	    "server_password_command=/g\n";
+	static const char forced[] =
+	    "[databases]\na=user=f password=p\n[users]\nf=server_password_file=/f\n"
+	    "[pgbouncer]\nserver_password_file=/g\n";
+	static const char forced_only[] =
+	    "[databases]\na=user=f\n[users]\nf=server_password_file=/f\n[pgbouncer]\n";
+
+	(void)state;
+	assert_string_equal(source("[databases]\na=\n[pgbouncer]\n", "u"), "");
+	assert_string_equal(source(global, "u"), "/g");
+	/* the innermost level decides about both settings */
+	assert_string_equal(source(both, "u"), "command /u x");
+	assert_string_equal(source(both, "v"), "");
+	assert_string_equal(source(both, "w"), "/d");
+	/* password= of the entry comes first */
+	assert_string_equal(source(forced, "f"), "");
+	assert_string_equal(source(forced_only, "f"), "/f");
 }
 
 static void user_before_database_before_global(void **state)
@@ -192,6 +238,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(user_before_database_before_global),
+	    cmocka_unit_test(where_the_password_for_servers_comes_from),
 	    cmocka_unit_test(keys_only_at_their_levels),
 	    cmocka_unit_test(the_value_is_that_of_the_level),
 	    cmocka_unit_test(limits_of_a_database_act),

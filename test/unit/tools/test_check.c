@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -93,6 +94,43 @@ static void the_world_around(void **state)
 	finds("user = no such account", 5, "could not find user");
 }
 
+static void passwords_for_servers(void **state)
+{
+	char lines[256];
+
+	(void)state;
+	finds("server_password_command = /nonexistent/x y", 5,
+	    "server_password_command: cannot run /nonexistent/x: ");
+	finds("server_password_file = /nonexistent/x", 5,
+	    "server_password_file: cannot read /nonexistent/x: ");
+	finds("[users]\nu = server_password_file=/nonexistent/x\n[pgbouncer]", 6,
+	    "server_password_file: cannot read /nonexistent/x: ");
+	finds("[databases]\n* = server_password_command=/nonexistent/x\n[pgbouncer]", 6,
+	    "server_password_command: cannot run /nonexistent/x: ");
+	finds("server_password_command = x", 5, "absolute path");
+	finds("[users]\nu = server_password_command=x\n[pgbouncer]", 6,
+	    "server_password_command: a command begins with the absolute path");
+	finds("server_password_command = /bin/sh\nserver_password_file = /bin/sh", 5,
+	    "do not go together");
+	finds("[databases]\ne = server_password_command=/bin/sh "
+	      "server_password_file=/bin/sh\n[pgbouncer]",
+	    6, "do not go together");
+	snprintf(lines, sizeof(lines), "server_password_file = %s", users);
+	chmod(folder, 0755);
+	chmod(users, 0644);
+	assert_int_equal(check(lines), 0);
+	assert_non_null(strstr(printed, ":5: warning: server_password_file: other "
+					"accounts can read the password in "));
+	chmod(users, 0666);
+	assert_int_equal(check(lines), 0);
+	assert_non_null(strstr(
+	    printed, ":5: warning: server_password_file: other accounts can write "));
+	chmod(users, 0600);
+	assert_int_equal(check(lines), 0);
+	assert_null(strstr(printed, "server_password_file"));
+	chmod(folder, 0700);
+}
+
 static void folders(void **state)
 {
 	(void)state;
@@ -131,6 +169,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(nothing_wrong),
 	    cmocka_unit_test(the_world_around),
+	    cmocka_unit_test(passwords_for_servers),
 	    cmocka_unit_test(folders),
 	    cmocka_unit_test(the_grammar),
 	    cmocka_unit_test(the_user_list),

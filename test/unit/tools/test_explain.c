@@ -196,6 +196,14 @@ static void names(void **state)
 	explain("x = host=h user=f password=p", "a = pool_size=1\ng = pool_size=1", "");
 	tells("* user g is not in auth_file and cannot log in: ");
 	is_silent_about("has no password here");
+	explain("x = host=h user=f\ny = host=h user=g auth_user=asker",
+	    "f = server_password_file=/x", "server_password_command = /x");
+	is_silent_about("has no password here");
+	is_silent_about("without a password");
+	explain("x = host=h user=f", "f = server_password_file=''",
+	    "server_password_command = /x");
+	tells("* database x: user f has no password here, nor one in auth_file: ");
+	explain("x = host=h user=f password=p", "a = pool_size=1\ng = pool_size=1", "");
 	is_silent_about("user a is not");
 }
 
