@@ -52,6 +52,7 @@ struct host_verdict {
 	/* it has the role that the database wants, on the right timeline, and is not
 	 * too far behind; says nothing about its state */
 	bool is_fit;
+	bool is_spare;    /* unfit only because a standby is up */
 	bool is_outdated; /* it is up, and unfit because its timeline is older */
 	/* for writers: the host in force */
 	bool is_in_force;

@@ -12,10 +12,12 @@
  * primary must not be used because it was the first to answer. */
 enum { SETTLE_US = 1000000 };
 
-/* A second primary that was gone for less is no news. */
-enum { SPLIT_AGAIN_US = 10000000 };
+/* A second primary that was gone for less is no news, nor that no host serves clients
+ * who try again and again. */
+enum { NEWS_US = 10000000 };
 
 static const char older_timeline[] = "older timeline than that of the primary in force";
+static const char standby_is_up[] = "a standby is up";
 
 void host_group_init(struct host_group *g)
 {
@@ -62,13 +64,16 @@ void host_group_adopt(struct host_group *g, const struct host_group_rules *rules
 
 void host_group_begin(struct host_group *g, uint64_t now_us)
 {
-	if (!g->begun_us)
-		g->begun_us = now_us;
+	if (g->begun_us)
+		return;
+	g->begun_us = now_us;
+	if (now_us >= g->lacking_us + NEWS_US)
+		g->lacking_us = 0;
 }
 
 void host_group_rest(struct host_group *g)
 {
-	g->begun_us = g->lacking_us = 0;
+	g->begun_us = 0;
 	g->is_settled = g->serves = false;
 	g->sample_count = 0;
 }
@@ -276,14 +281,11 @@ static const char *why_not_primary(
 	return g->primary ? "another primary is in force" : NULL;
 }
 
-/* Why a host in this state cannot be used by the database; NULL: it can. */
-static const char *why_unfit(const struct host_group *g, const struct host_member *m)
+/* Why a host in this state does not have what the database asks for; NULL: it has. */
+static const char *why_not_fit(const struct host_group *g, const struct host_member *m)
 {
 	const struct host_watch *w = m->watch;
 	const struct host_report *r = &w->value.report;
-	bool is_chosen_serving =
-	    g->chosen && g->chosen->value.state == HOST_UP && w != g->chosen;
-	bool may_write = r->role == HOST_PRIMARY && !r->is_read_only;
 
 	if (m->is_lagging)
 		return is_over(m->verdict.lag_bytes, g->rules.max_lag_bytes / 2)
@@ -294,23 +296,30 @@ static const char *why_unfit(const struct host_group *g, const struct host_membe
 	case TARGET_PRIMARY:
 		return why_not_primary(g, w);
 	case TARGET_READ_ONLY:
-		if (may_write)
+		if (r->role == HOST_PRIMARY && !r->is_read_only)
 			return "it is not read-only";
 		break;
 	case TARGET_STANDBY:
-		if (r->role == HOST_PRIMARY)
-			return "it is a primary";
-		break;
+		return r->role == HOST_PRIMARY ? "it is a primary" : NULL;
 	case TARGET_PREFER_STANDBY:
-		if (r->role == HOST_PRIMARY && is_standby_serving(g, w))
-			return "a standby is up";
-		if (r->role == HOST_PRIMARY)
-			return why_not_primary(g, w);
-		break;
+		if (r->role != HOST_PRIMARY)
+			break;
+		return is_standby_serving(g, w) ? standby_is_up : why_not_primary(g, w);
 	case TARGET_ANY:
 		break;
 	}
-	return is_chosen_serving ? "another host was chosen" : NULL;
+	return NULL;
+}
+
+/* Why the database does not use it in this state; NULL: it may. */
+static const char *why_unfit(const struct host_group *g, const struct host_member *m)
+{
+	const struct host_member *chosen = member_of(g, g->chosen);
+	const char *why = why_not_fit(g, m);
+
+	if (why || !chosen || chosen == m || chosen->watch->value.state != HOST_UP)
+		return why;
+	return why_not_fit(g, chosen) ? NULL : "another host was chosen";
 }
 
 static struct host_verdict judge(
@@ -323,6 +332,7 @@ static struct host_verdict judge(
 	v.value = *value;
 	v.is_fit = !why;
 	v.is_outdated = why == older_timeline && value->state == HOST_UP;
+	v.is_spare = why == standby_is_up && !why_not_primary(g, m->watch);
 	v.is_primary = m->watch == g->primary;
 	v.is_in_force = is_for_writers(g) && v.is_primary && !why;
 	v.highest_timeline = v.is_primary ? g->timeline : 0;
@@ -335,8 +345,8 @@ static struct host_verdict judge(
 /* The position changes all the time; for lag see measure_lag. */
 static bool is_same(const struct host_verdict *a, const struct host_verdict *b)
 {
-	return a->is_fit == b->is_fit && a->is_in_force == b->is_in_force &&
-	       a->is_primary == b->is_primary &&
+	return a->is_fit == b->is_fit && a->is_spare == b->is_spare &&
+	       a->is_in_force == b->is_in_force && a->is_primary == b->is_primary &&
 	       a->highest_timeline == b->highest_timeline &&
 	       a->may_be_tried == b->may_be_tried && a->value.state == b->value.state &&
 	       a->value.since_us == b->value.since_us &&
@@ -358,8 +368,7 @@ static bool note_primaries(struct host_group *g, uint64_t now_us)
 		count += v->state == HOST_UP && v->report.role == HOST_PRIMARY;
 	}
 	bool is_split = count > 1;
-	bool is_news = is_split &&
-		       (!g->split_us || now_us >= g->split_us + SPLIT_AGAIN_US) &&
+	bool is_news = is_split && (!g->split_us || now_us >= g->split_us + NEWS_US) &&
 		       !g->is_split;
 
 	if (is_split || g->is_split)

@@ -469,11 +469,12 @@ bool hosts_avoid(struct slot *slot, const char *text, uint64_t now_us)
 	hosts_hint(pool->database, slot->pool_host->host, NULL, now_us);
 	mem_free(slot->pool_host->refusal);
 	slot->pool_host->refusal = mem_strdup(text);
-	if (!hosts_has_other(pool, slot->pool_host->host))
-		return false;
 	pool->balance.avoids_some = true;
 	slot->pool_host->avoided_until_us = now_us + own_matter_us(pool);
-	return true;
+	if (hosts_has_other(pool, slot->pool_host->host))
+		return true;
+	slot->pool_host->avoided_until_us = 0;
+	return false;
 }
 
 void hosts_forgive(struct slot *slot)

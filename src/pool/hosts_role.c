@@ -112,6 +112,16 @@ static bool is_barred(const struct pool *pool, const struct pool_host *pool_host
 	       db->catalog->seen_us < pool_host->told_until_us;
 }
 
+/* Whether the host has refused the pool's login a moment ago. */
+static bool is_avoided(const struct pool *pool, const struct host *host)
+{
+	const struct pool_host *pool_host =
+	    pool->balance.avoids_some ? pool_host_at(pool, host) : NULL;
+
+	return pool_host &&
+	       pool->database->catalog->seen_us < pool_host->avoided_until_us;
+}
+
 /* The monitor of hosts has told about it.  The role that a server has reported since
  * counts too, until the next verdict. */
 static bool is_fit_as_judged(
@@ -126,7 +136,14 @@ static bool is_fit_as_judged(
 		return false;
 	if (db->hosts.elected == host)
 		return has_role(db, host, &report);
-	return host->verdict.is_fit &&
+	/* a primary in reserve is fit while all standbys refuse the pool's login */
+	bool is_fit = host->verdict.is_fit || host->verdict.is_spare;
+	for (size_t i = 0; !host->verdict.is_fit && is_fit && i < db->hosts.count;
+	     i++) {
+		const struct host *h = db->hosts.list[i];
+		is_fit = !h->verdict.is_fit || h->is_down || is_avoided(pool, h);
+	}
+	return is_fit &&
 	       (target_of(db) == TARGET_PREFER_STANDBY || has_role(db, host, &report));
 }
 
@@ -144,16 +161,6 @@ bool hosts_is_fit(const struct pool *pool, const struct host *host)
 	if (pool_host && pool_host->has_told)
 		own.is_read_only = pool_host->is_read_only;
 	return has_role(db, host, &own) && !is_passed_over(db, host);
-}
-
-/* Whether the host has refused the pool's login a moment ago. */
-static bool is_avoided(const struct pool *pool, const struct host *host)
-{
-	const struct pool_host *pool_host =
-	    pool->balance.avoids_some ? pool_host_at(pool, host) : NULL;
-
-	return pool_host &&
-	       pool->database->catalog->seen_us < pool_host->avoided_until_us;
 }
 
 bool hosts_may_serve(const struct pool *pool, const struct host *host)

@@ -81,8 +81,10 @@ static bool is_failing_fast(const struct pool_request *request, enum request_kin
 {
 	const struct pool *pool = request->pool;
 
-	/* with several hosts there is always something to wait for */
-	if (pool->failure.kind != FAILURE_LOGIN || pool_connected_everywhere(pool) > 0)
+	/* with several hosts there is always something to wait for: also the next word
+	 * of a monitor that does not look, because clients only fail */
+	if (pool->failure.kind != FAILURE_LOGIN || pool->database->hosts.is_stale ||
+	    pool_connected_everywhere(pool) > 0)
 		return false;
 	return kind == REQUEST_AUTH || (kind == REQUEST_QUERY && request->is_logged_in);
 }

@@ -288,6 +288,28 @@ def test_cold_pools_beside_a_host_that_refuses(make, pair, way, refusing):
         client.close()
 
 
+def test_a_primary_in_reserve(make, pair):
+    """The only standby refuses the pool's user, and lets the monitor in. It is used again when it lets in."""
+    port = "select inet_server_port()"
+    pooler = make({"r": "prefer-standby"}, role_check_user="second_user", role_check_period=1)
+    with pooler.connect(database="r") as client:
+        assert int(client.value(port)) == pair.standby.port
+        settled(pooler, "r", pair, primary="unfit", standby="up")
+        pair.standby.set_hba(["local replication all trust", REFUSING["rejected"]] + postgres.hba_lines())
+        pooler.admin.query("RECONNECT r")
+        for _ in range(50):
+            assert int(client.value(port)) in (pair.primary.port, pair.standby.port)
+        waiting.wait_for(lambda: int(client.value(port)) == pair.primary.port, "the primary is used", DEADLINE)
+        assert state(pooler, "r", pair.standby) == "up"
+        pair.standby.set_hba(["local replication all trust"] + postgres.hba_lines())
+
+        def is_back():
+            pooler.admin.query("RECONNECT r")
+            return int(client.value(port)) == pair.standby.port
+
+        waiting.wait_for(is_back, "the standby is used again", DEADLINE, pause=0.1)
+
+
 def test_a_login_that_was_refused_is_tried_again_within_a_second(make, pair):
     """server_login_retry does not keep a database from a host that lets its user in again."""
     pooler = make({"db": "read-write"}, server_login_retry=60, role_check_period=60)
@@ -313,6 +335,35 @@ def test_a_login_that_was_refused_is_tried_again_within_a_second(make, pair):
 
     waiting.wait_for(serves, "it serves again", DEADLINE)
     assert time.monotonic() - repaired < 10  # Far below server_login_retry, also on a slow machine.
+
+
+def test_clients_that_leave_when_they_are_refused(make, pair):
+    """None of them is there when the monitor looks who needs the hosts. They are served as soon as others, and the
+    log is told once."""
+    pooler = make({"r": "read-only"}, server_login_retry=60)
+    allowed = ["local replication all trust"] + postgres.hba_lines()
+
+    def attempt():
+        try:
+            with pooler.connect(database="r") as client:
+                client.sock.settimeout(10)
+                return client.value("select 1") == "1"
+        except (wire.Refused, wire.Closed):
+            return False
+
+    assert attempt()
+    settled(pooler, "r", pair, primary="unfit", standby="up")
+    pair.standby.set_hba(["local replication all trust", "host all trust_user 127.0.0.1/32 reject"] + postgres.hba_lines())
+    pair.standby.do("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'trust_user'")
+    waiting.wait_for(lambda: not attempt(), "they are refused", DEADLINE)
+    mark, begun = pooler.mark(), time.monotonic()
+    for _ in range(40):
+        assert not attempt()
+        time.sleep(0.1)  # They try again and again, for a while.
+    told = pooler.log_since(mark).count(" WARNING no host of database")
+    assert told <= 1 + (time.monotonic() - begun) / 10, pooler.log_since(mark)
+    pair.standby.set_hba(allowed)
+    waiting.wait_for(attempt, "they are served", 10, pause=0.1)
 
 
 def test_a_host_that_hangs_is_not_said_to_refuse(make, pair):
@@ -371,6 +422,21 @@ def test_a_planned_switch_moves_readers(make, pair):
         pair.switch()
         waiting.wait_for(lambda: int(writer.value(port)) == pair.primary.port, "writers follow", DEADLINE)
         waiting.wait_for(lambda: int(reader.value(port)) == pair.standby.port, "readers follow", DEADLINE)
+
+
+@pytest.mark.parametrize("target", ["read-only", "standby", "prefer-standby"])
+def test_readers_leave_a_chosen_host_that_is_promoted(make, pair, target):
+    """What SWITCHOVER has chosen keeps nobody from the standby that is there afterwards."""
+    pooler = make({"r": target})
+    with pooler.connect(database="r") as reader:
+        reader.query("select 1")
+        settled(pooler, "r", pair, primary="unfit", standby="up")
+        said = pooler.admin.query("SWITCHOVER r TO 127.0.0.1:%d" % pair.standby.port)
+        assert said.tag == "SWITCHOVER"
+        pair.switch()
+        waiting.wait_for(lambda: state(pooler, "r", pair.standby) == "up", "the standby is used", DEADLINE)
+        assert int(reader.value("select inet_server_port()")) == pair.standby.port
+        assert state(pooler, "r", pair.primary) == "unfit"
 
 
 def test_servers_at_the_new_primary_stay(make, pair):

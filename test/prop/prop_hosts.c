@@ -14,7 +14,7 @@
 #include "pool/host_group.h"
 #include "prop.h"
 
-enum { SEEDS = 5, RUNS = 40, STEPS = 400, HOSTS_MOST = 4, GROUPS = 3 };
+enum { SEEDS = 5, RUNS = 40, STEPS = 400, HOSTS_MOST = 4, GROUPS = 4 };
 
 #define MS UINT64_C(1000)
 #define S  UINT64_C(1000000)
@@ -43,7 +43,7 @@ struct world {
 };
 
 static const enum target_attrs targets[GROUPS] = {
-    TARGET_READ_WRITE, TARGET_PREFER_STANDBY, TARGET_ANY};
+    TARGET_READ_WRITE, TARGET_PREFER_STANDBY, TARGET_ANY, TARGET_READ_ONLY};
 
 static unsigned draw(struct world *w, unsigned below)
 {
@@ -208,6 +208,11 @@ static void stir(struct world *w, size_t i)
 
 /* ---- what happens to hosts ---- */
 
+static bool is_usable(const struct server *s)
+{
+	return s->is_up && !s->is_hanging && !s->is_refusing;
+}
+
 static uint32_t newest_timeline(const struct world *w)
 {
 	uint32_t newest = 0;
@@ -255,11 +260,14 @@ static void happen(struct world *w)
 			    &w->watches[i], &(struct host_report){0}, w->now_us);
 		break;
 	case 7: { /* SWITCHOVER TO */
-		struct host_group *g = &w->groups[0];
-		if (!s->is_standby && s->is_up && !s->is_refusing && !s->is_hanging) {
-			host_group_choose(g, &w->watches[i]);
+		bool is_for_writers = draw(w, 2);
+		struct host_group *g =
+		    &w->groups[is_for_writers ? 0 : 1 + draw(w, GROUPS - 1)];
+		if (!is_usable(s) || (is_for_writers && s->is_standby))
+			break;
+		host_group_choose(g, &w->watches[i]);
+		if (is_for_writers)
 			w->served = 0;
-		}
 		break;
 	}
 	default:
@@ -273,11 +281,6 @@ static void happen(struct world *w)
 }
 
 /* ---- after a while without events ---- */
-
-static bool is_usable(const struct server *s)
-{
-	return s->is_up && !s->is_hanging && !s->is_refusing;
-}
 
 /* The primary that must be in force, if it is beyond doubt. */
 static const struct server *best_primary(const struct world *w)
@@ -331,6 +334,9 @@ static void check_calm(struct world *w)
 		    host_group_serves(&readers->members[i].verdict) &&
 		    is_usable(&w->servers[i]))
 			CHECK(w->servers[i].is_standby);
+	/* whichever host SWITCHOVER has chosen */
+	for (int g = 1; g < GROUPS && has_usable_standby(w); g++)
+		CHECK(w->groups[g].serves);
 }
 
 /* ---- rest ---- */

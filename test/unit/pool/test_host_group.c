@@ -120,12 +120,36 @@ static void first_look_finds_nothing(void **state)
 	scene_close(&s);
 }
 
+/* Clients are refused and leave at once, so that nobody needs the hosts between them.
+ */
+static void hosts_that_are_needed_again_and_again(void **state)
+{
+	(void)state;
+	struct scene s;
+	int told = 0;
+
+	scene_open(&s);
+	is_found(&s, 0, HOST_DOWN, HOST_ROLE_UNKNOWN);
+	is_found(&s, 1, HOST_REFUSES, HOST_ROLE_UNKNOWN);
+	for (int i = 0; i < 30; i++) {
+		told += decide(&s).is_lost;
+		host_group_rest(&s.group);
+		s.now_us += second_us;
+		host_group_begin(&s.group, s.now_us);
+	}
+	assert_int_equal(told, 3);
+	is_found(&s, 0, HOST_UP, HOST_PRIMARY);
+	assert_false(decide(&s).is_back);
+	scene_close(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(second_primary_that_flickers_is_told_once),
 	    cmocka_unit_test(nothing_is_lost_before_it_was_tried),
 	    cmocka_unit_test(first_look_finds_nothing),
+	    cmocka_unit_test(hosts_that_are_needed_again_and_again),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
