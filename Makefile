@@ -193,12 +193,13 @@ stage_relay   = $(stage)
 unit_session  = $(below_stage)
 unit_broker   = $(below_stage)
 
+# Linked without another compilation: there are many, and what they show does not depend on it.
 define unit_rules
 UNIT_$(1)  := $$(patsubst %.c,$$(OUT)/%,$$(wildcard test/unit/$(1)/test_*.c))
 UNITH_$(1) := $$(patsubst %.c,$$(OUT)/obj/%.o,$$(filter-out test/unit/$(1)/test_%,$$(wildcard test/unit/$(1)/*.c)))
 $$(UNIT_$(1)): $$(OUT)/%: $$(OUT)/obj/%.o $$(UNITH_$(1)) $$(stage_$(1)) $$(call libs,$$(or $$(unit_$(1)),$$(below_$(1))))
 	@mkdir -p $$(@D)
-	@$$(CC) $$(LDFLAGS_ALL) -o $$@ $$^ -lcmocka $$(LIBS_ALL)
+	@$$(CC) $$(LDFLAGS_ALL) -fno-lto -o $$@ $$^ -lcmocka $$(LIBS_ALL)
 unit-$(1): $$(UNIT_$(1))
 	@test/check/programs.py $$(UNIT_$(1))
 -include $$(patsubst $$(OUT)/%,$$(OUT)/obj/%.d,$$(UNIT_$(1))) $$(UNITH_$(1):.o=.d)
@@ -336,7 +337,7 @@ check-dist: dist
 
 # The package holds the program as it is: what counts is what is around it.
 check-deb: dist $(BIN)
-	@PROGRAM='$(abspath $(BIN))' DEB_BUILD_OPTIONS='nocheck nostrip' test/setup/make-deb $(DIST) $(BUILD)/deb
+	@PROGRAM='$(abspath $(BIN))' DEB_BUILD_OPTIONS='nocheck noautodbgsym' test/setup/make-deb $(DIST) $(BUILD)/deb
 	@test/check/deb $(BUILD)/deb
 check-rpm: dist $(BIN)
 	@PROGRAM='$(abspath $(BIN))' test/check/rpm $(DIST) $(BUILD)/rpm-check
@@ -377,9 +378,10 @@ oracle: $(BIN) setup-venv
 .PHONY: docs html format format-check lint
 docs: $(DOCS)
 	@test/check/docs.py --write $(DOCS)
-# The documents as pages for a browser, by pandoc.
+# The documents as pages for a browser, by Sphinx.
 html:
-	@test/check/pages.py $(BUILD)/html
+	@test/setup/venv $(abspath $(BUILD))/html-venv test/check/pages-requirements.txt
+	@$(BUILD)/html-venv/bin/python test/check/pages.py $(BUILD)/html
 
 c_files = $(shell find src include test -name '*.[ch]' | sort)
 format:
@@ -440,39 +442,39 @@ put = sed -e 's,/usr/local/bin/,$(bindir)/,g' -e 's,/usr/local/libexec/,$(libexe
 	$(1) >$(call to,$(2))/$(3) && chmod 644 $(call to,$(2))/$(3)
 
 install: $(BIN)
-	$(INSTALL) -d $(foreach d,$(bindir) $(libexecdir)/pgbouncer $(mandir)/man1 $(mandir)/man5 $(examplesdir) $(docdir)/recipes \
+	@$(INSTALL) -d $(foreach d,$(bindir) $(libexecdir)/pgbouncer $(mandir)/man1 $(mandir)/man5 $(examplesdir) $(docdir)/recipes \
 	    $(unitdir) $(tmpfilesdir) $(sysusersdir),$(call to,$d))
-	$(INSTALL) -m 755 $(BIN) $(call to,$(bindir))/pgbouncer
-	$(INSTALL) -m 755 etc/pgbouncer-reload $(call to,$(libexecdir))/pgbouncer/reload
-	$(INSTALL) -m 644 doc/pgbouncer.1 $(call to,$(mandir)/man1)/pgbouncer.1
-	$(INSTALL) -m 644 doc/pgbouncer.ini.5 $(call to,$(mandir)/man5)/pgbouncer.ini.5
-	echo '.so man5/pgbouncer.ini.5' >$(call to,$(mandir)/man5)/pgbouncer.5
-	chmod 644 $(call to,$(mandir)/man5)/pgbouncer.5
-	$(INSTALL) -m 644 $(GUIDES) $(call to,$(docdir))
-	$(INSTALL) -m 644 $(RECIPES) $(call to,$(docdir))/recipes
-	$(INSTALL) -m 644 $(SAMPLES) $(call to,$(examplesdir))
-	$(call put,etc/pgbouncer.logrotate,$(examplesdir),pgbouncer.logrotate)
-	$(foreach u,$(UNITS),$(call put,$u,$(unitdir),$(notdir $u)) &&) :
-	$(call put,etc/pgbouncer.tmpfiles,$(tmpfilesdir),pgbouncer.conf)
-	$(call put,etc/pgbouncer.sysusers,$(sysusersdir),pgbouncer.conf)
+	@$(INSTALL) -m 755 $(BIN) $(call to,$(bindir))/pgbouncer
+	@$(INSTALL) -m 755 etc/pgbouncer-reload $(call to,$(libexecdir))/pgbouncer/reload
+	@$(INSTALL) -m 644 doc/pgbouncer.1 $(call to,$(mandir)/man1)/pgbouncer.1
+	@$(INSTALL) -m 644 doc/pgbouncer.ini.5 $(call to,$(mandir)/man5)/pgbouncer.ini.5
+	@echo '.so man5/pgbouncer.ini.5' >$(call to,$(mandir)/man5)/pgbouncer.5
+	@chmod 644 $(call to,$(mandir)/man5)/pgbouncer.5
+	@$(INSTALL) -m 644 $(GUIDES) $(call to,$(docdir))
+	@$(INSTALL) -m 644 $(RECIPES) $(call to,$(docdir))/recipes
+	@$(INSTALL) -m 644 $(SAMPLES) $(call to,$(examplesdir))
+	@$(call put,etc/pgbouncer.logrotate,$(examplesdir),pgbouncer.logrotate)
+	@$(foreach u,$(UNITS),$(call put,$u,$(unitdir),$(notdir $u)) &&) :
+	@$(call put,etc/pgbouncer.tmpfiles,$(tmpfilesdir),pgbouncer.conf)
+	@$(call put,etc/pgbouncer.sysusers,$(sysusersdir),pgbouncer.conf)
 
 # What an administrator changes is written once, and neither replaced nor uninstalled.
 keep = test -e $(call to,$(2))/$(3) || { $(call put,$(1),$(2),$(3)) && chmod $(4) $(call to,$(2))/$(3); }
 install-config:
-	$(INSTALL) -d $(call to,$(sysconfdir)/pgbouncer) $(call to,$(sysconfdir)/logrotate.d)
-	$(call keep,etc/packaging/pgbouncer.ini,$(sysconfdir)/pgbouncer,pgbouncer.ini,640)
-	$(call keep,etc/packaging/userlist.txt,$(sysconfdir)/pgbouncer,userlist.txt,640)
-	$(call keep,etc/pgbouncer.logrotate,$(sysconfdir)/logrotate.d,pgbouncer,644)
+	@$(INSTALL) -d $(call to,$(sysconfdir)/pgbouncer) $(call to,$(sysconfdir)/logrotate.d)
+	@$(call keep,etc/packaging/pgbouncer.ini,$(sysconfdir)/pgbouncer,pgbouncer.ini,640)
+	@$(call keep,etc/packaging/userlist.txt,$(sysconfdir)/pgbouncer,userlist.txt,640)
+	@$(call keep,etc/pgbouncer.logrotate,$(sysconfdir)/logrotate.d,pgbouncer,644)
 
 uninstall:
-	rm -f $(call to,$(bindir))/pgbouncer $(call to,$(libexecdir))/pgbouncer/reload \
+	@rm -f $(call to,$(bindir))/pgbouncer $(call to,$(libexecdir))/pgbouncer/reload \
 	    $(call to,$(mandir)/man1)/pgbouncer.1 $(call to,$(mandir)/man5)/pgbouncer.ini.5 \
 	    $(call to,$(mandir)/man5)/pgbouncer.5 $(addprefix $(call to,$(docdir))/,$(notdir $(GUIDES))) \
 	    $(addprefix $(call to,$(docdir))/recipes/,$(notdir $(RECIPES))) \
 	    $(addprefix $(call to,$(examplesdir))/,$(notdir $(SAMPLES) etc/pgbouncer.logrotate)) \
 	    $(addprefix $(call to,$(unitdir))/,$(notdir $(UNITS))) \
 	    $(call to,$(tmpfilesdir))/pgbouncer.conf $(call to,$(sysusersdir))/pgbouncer.conf
-	-rmdir $(call to,$(docdir))/recipes $(call to,$(examplesdir)) $(call to,$(docdir)) $(call to,$(libexecdir))/pgbouncer 2>/dev/null
+	@rmdir $(call to,$(docdir))/recipes $(call to,$(examplesdir)) $(call to,$(docdir)) $(call to,$(libexecdir))/pgbouncer 2>/dev/null || :
 
 # ------------------------------------------------------------------ packages
 
@@ -512,7 +514,7 @@ help:
 	@echo 'make check-container     build the container and run it (as root, with buildah)'
 	@echo 'make promtool            fetch and build the checker of Prometheus, for tests'
 	@echo 'make docs                write the generated references, manuals and sample ini'
-	@echo 'make html                the documents as pages for a browser, in $(BUILD)/html (needs pandoc)'
+	@echo 'make html                the documents as pages for a browser, in $(BUILD)/html'
 	@echo 'make format lint         lay out all C files with clang-format; examine them with clang-tidy'
 	@echo 'make unit unit-FLOOR     unit tests (of one floor: base wire auth ... admin daemon)'
 	@echo 'make unit-threads        unit tests of helper threads; use it with VARIANT=tsan'

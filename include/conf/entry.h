@@ -29,6 +29,7 @@ enum entry_type {
 enum entry_flags {
 	/* a change makes existing server connections obsolete */
 	KEY_OBSOLETES = 1 << 0,
+	KEY_OURS = 1 << 1, /* PgBouncer 1.25 has no such key */
 };
 
 struct entry_key {

@@ -52,7 +52,7 @@ enum setting_flags {
 	CLAMPED = 1 << 3,
 	IS_LOG_LEVELS = 1 << 7, /* log_levels_parse must be able to parse it */
 	/* command_line_words must be able to cut it, if it is not empty */
-	IS_COMMAND = 1 << 14,
+	IS_COMMAND = 1 << 17,
 	/* In entries of [databases] and [users]: */
 	ABOVE_ZERO = 1 << 4,    /* 0 means "inherited", as negative numbers do */
 	BELOW_IS_ZERO = 1 << 5, /* a negative number means 0 */
@@ -68,6 +68,10 @@ enum setting_flags {
 	OBSOLETES = 1 << 11,
 	/* if an entry's value changes: the connections of its database are replaced */
 	OBSOLETES_ITS_DB = 1 << 12,
+	/* For those who go back to PgBouncer 1.25: */
+	OURS = 1 << 14,               /* it has no such setting */
+	THEIR_DATABASE_KEY = 1 << 15, /* it has it as a key of [databases], too */
+	THEIR_USER_KEY = 1 << 16,     /* and of [users] */
 };
 
 struct setting {

@@ -27,7 +27,7 @@ struct options {
 	const char *conninfo; /* NULL: none was given */
 	const char *output;   /* NULL: stdout */
 	int verbose;          /* how often -v was given */
-	bool is_daemon, is_quiet, is_reboot;
+	bool is_daemon, is_quiet, is_reboot, is_for_pgbouncer;
 };
 
 /* Reads the command line; reorders argv.  -1: wrong usage, which has been explained on

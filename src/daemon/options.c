@@ -84,6 +84,9 @@ static void take_option(struct options *o, enum option_id id, const char *argume
 	case OPTION_EXPLAIN:
 		o->action = OPTIONS_EXPLAIN;
 		break;
+	case OPTION_FOR_PGBOUNCER:
+		o->is_for_pgbouncer = true;
+		break;
 	case OPTION_MAKE_USERLIST:
 		o->action = OPTIONS_MAKE_USERLIST;
 		o->conninfo = argument;
@@ -135,6 +138,8 @@ int options_parse(struct options *o, int argc, char **argv)
 		if (o->action == OPTIONS_HELP || o->action == OPTIONS_VERSION)
 			return 0;
 	}
+	if (o->is_for_pgbouncer && o->action != OPTIONS_CHECK)
+		return misuse(o, "--for-pgbouncer belongs to --check-config");
 	if (o->action == OPTIONS_MAKE_USERLIST)
 		return argc == optind
 			   ? 0

@@ -15,12 +15,14 @@ struct style {
 	void (*section)(FILE *out, const char *title);
 	/* prints a term with its explanation; facts may be NULL */
 	void (*item)(FILE *out, const char *term, const char *facts, const char *text);
+	void (*example)(
+	    FILE *out, const char *name, const char *value, const char *link);
 };
 
 static const char param_help[] =
     "The startup parameter NAME of new server connections, for example "
     "param.search_path=app. Any number of them can be given. The parameters that have "
-    "a key of their own are set by that key.";
+    "a key of their own are set by that key. PgBouncer 1.25 does not know it.";
 
 static const char *const group_titles[GROUP_COUNT] = {
     [GROUP_PROCESS] = "Process, files, listening",
@@ -67,6 +69,44 @@ static void md_text(FILE *out, const char *text)
 	}
 }
 
+/* The name of a setting that is not `own` and that begins here; NULL: there is none. */
+static const struct setting *setting_named_at(const char *text, const char *own)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+	size_t len = strspn(text, letters);
+	char name[64];
+
+	/* words such as user and syslog are ordinary ones as well */
+	if (len >= sizeof(name) || !memchr(text, '_', len))
+		return NULL;
+	memcpy(name, text, len);
+	name[len] = '\0';
+	return strcmp(name, own) == 0 ? NULL : setting_find(name);
+}
+
+/* A text in which the names of other settings lead to them. */
+static void md_linked(FILE *out, const char *text, const char *own)
+{
+	bool is_start = true;
+
+	while (*text) {
+		char one[2] = {*text, '\0'};
+		const struct setting *row =
+		    is_start ? setting_named_at(text, own) : NULL;
+
+		is_start = strchr(" (\"", *text) != NULL;
+		if (!row) {
+			md_text(out, one);
+			text++;
+			continue;
+		}
+		fputc('[', out);
+		md_text(out, row->name);
+		fprintf(out, "](#%s)", row->name);
+		text += strlen(row->name);
+	}
+}
+
 static void md_section(FILE *out, const char *title)
 {
 	fputs("\n### ", out);
@@ -83,11 +123,24 @@ static void md_item(FILE *out, const char *term, const char *facts, const char *
 	} else {
 		fprintf(out, "\n* `%s`: ", term);
 	}
-	md_text(out, text);
+	md_linked(out, text, term);
 	fputc('\n', out);
 }
 
-static const struct style markdown = {md_section, md_item};
+static void md_example(FILE *out, const char *name, const char *value, const char *link)
+{
+	fprintf(out, "\nExample: `%s = %s`", name, value);
+	if (*link) {
+		bool is_here = *link == '#';
+
+		fprintf(out, "; more in [%.*s](%s)",
+		    is_here ? (int)strlen(link) - 1 : (int)strcspn(link, "#"),
+		    link + is_here, link);
+	}
+	fputs(".\n", out);
+}
+
+static const struct style markdown = {md_section, md_item, md_example};
 
 /* ---- troff ---- */
 
@@ -130,9 +183,33 @@ static void man_item(FILE *out, const char *term, const char *facts, const char 
 	fputc('\n', out);
 }
 
-static const struct style troff = {man_section, man_item};
+static void man_example(
+    FILE *out, const char *name, const char *value, const char *link)
+{
+	(void)link;
+	fprintf(out, ".br\nExample: %s = ", name);
+	man_text(out, value);
+	fputc('\n', out);
+}
+
+static const struct style troff = {man_section, man_item, man_example};
 
 /* ---- the walk ---- */
+
+/* Tells where PgBouncer 1.25 does not know the setting. */
+static void put_origin(struct buf *b, const struct setting *row)
+{
+	bool of_database =
+	    row->level & LEVEL_DATABASE && !(row->flags & THEIR_DATABASE_KEY);
+	bool of_user = row->level & LEVEL_USER && !(row->flags & THEIR_USER_KEY);
+
+	if (row->flags & OURS)
+		buf_put_text(b, " PgBouncer 1.25 does not know it.");
+	else if (of_database || of_user)
+		buf_printf(b, " PgBouncer 1.25 does not know it per %s%s%s.",
+		    of_database ? "database" : "",
+		    of_database && of_user ? " and per " : "", of_user ? "user" : "");
+}
 
 /* Returns a text such as "Type: int.  Default: 20.  ...". */
 static const char *facts_of(struct buf *b, const struct setting *row)
@@ -165,6 +242,7 @@ static const char *facts_of(struct buf *b, const struct setting *row)
 		buf_printf(b, ", by the key %s", key);
 	if (row->level != LEVEL_GLOBAL)
 		buf_put_text(b, ".");
+	put_origin(b, row);
 	return buf_text(b);
 }
 
@@ -174,6 +252,38 @@ static void put_sentence(struct buf *b, const char *help)
 
 	buf_put_u8(b, (uint8_t)(is_lower ? help[0] - 32 : help[0]));
 	buf_printf(b, "%s. ", help + 1);
+}
+
+/* The examples, by the index of the setting. */
+static const struct {
+	const char *value, *link;
+} examples[] = {
+#define SETTING_EXAMPLE(name, value, link) [SETTING_INDEX_##name] = {value, link},
+#include "docs/setting_examples.def"
+#undef SETTING_EXAMPLE
+};
+
+/* Does each setting have an example, which is a value of it? */
+static bool are_examples_good(void)
+{
+	struct arena *arena = arena_new();
+	const struct setting *row;
+	struct settings settings;
+	bool is_good = true;
+	struct err err;
+
+	settings_defaults(&settings);
+	for (size_t i = 0; (row = setting_at(i)); i++) {
+		const char *value = examples[setting_index(row)].value;
+
+		if (value && setting_parse(row, &settings, value, arena, &err) == 0)
+			continue;
+		fprintf(stderr, "setting_examples.def: %s: %s\n", row->name,
+		    value ? err.text : "it has none");
+		is_good = false;
+	}
+	arena_free(&arena);
+	return is_good;
 }
 
 static void describe_group(
@@ -191,6 +301,8 @@ static void describe_group(
 			buf_put_text(&text, row->details);
 			style->item(
 			    out, row->name, facts_of(&facts, row), buf_text(&text));
+			style->example(
+			    out, row->name, examples[i].value, examples[i].link);
 			buf_done(&text);
 			buf_done(&facts);
 		}
@@ -207,6 +319,8 @@ static void describe_keys(
 		buf_clear(&text);
 		put_sentence(&text, key->help);
 		text.len--; /* removes the blank at the end */
+		if (key->flags & KEY_OURS)
+			buf_put_text(&text, " PgBouncer 1.25 does not know it.");
 		style->item(out, key->key, NULL, buf_text(&text));
 	}
 	buf_done(&text);
@@ -307,7 +421,7 @@ int docs_settings(FILE *out, const char *as)
 		describe_sample(out);
 		return 0;
 	}
-	if (!style)
+	if (!style || !are_examples_good())
 		return -1;
 	for (int group = 0; group < GROUP_COUNT; group++)
 		describe_group(out, style, (enum setting_group)group);

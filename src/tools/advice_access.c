@@ -5,7 +5,6 @@
 #include "tools/advice_access.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
 #include "auth/secret.h"
 #include "base/text.h"
@@ -166,12 +165,9 @@ static void look_at_addresses(struct advice *a)
 
 /* ---- files ---- */
 
-static bool is_readable_by_others(const char *path)
+static bool is_readable_by_all(const char *path)
 {
-	struct stat st;
-
-	return path && *path && stat(path, &st) == 0 && (st.st_mode & S_IROTH) &&
-	       (file_rights_of_others(path) & FILE_RIGHTS_READ);
+	return file_rights_of_all(path) & FILE_RIGHTS_READ;
 }
 
 static void look_at_user_list(struct advice *a)
@@ -182,7 +178,7 @@ static void look_at_user_list(struct advice *a)
 	const char *name;
 	size_t at = 0, secrets = 0, plain = 0;
 
-	if (!users || !is_readable_by_others(path))
+	if (!users || !is_readable_by_all(path))
 		return;
 	while (userlist_next(users, &at, &name, &secret)) {
 		secrets += secret->kind != SECRET_NONE;
@@ -217,7 +213,7 @@ static void look_at_ini_files(struct advice *a)
 
 	for (const struct config_file *file = c->files; file; file = file->next)
 		if (has_password_in(c, a->o->input->template, file->path) &&
-		    is_readable_by_others(file->path))
+		    is_readable_by_all(file->path))
 			advice_give(a, NULL,
 			    "every account of this machine can read the passwords in "
 			    "%s: chmod o-rwx %s",
@@ -234,7 +230,7 @@ static void look_at_keys(struct advice *a)
 		const struct setting *row = setting_find(names[i]);
 		const char *path = setting_print(row, s, NULL, 0);
 
-		if (is_readable_by_others(path))
+		if (is_readable_by_all(path))
 			advice_give(a, row,
 			    "every account of this machine can read the key in %s: "
 			    "chmod o-rwx %s",

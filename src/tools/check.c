@@ -21,6 +21,7 @@
 #include "daemon/process.h"
 #include "net/sock.h"
 #include "tools/file_rights.h"
+#include "tools/going_back.h"
 
 struct check {
 	unsigned problems;
@@ -394,5 +395,7 @@ unsigned check_config(FILE *out, const struct options *options)
 	loaded_config_init(&loaded);
 	problems = check_loaded(out, options, &loaded);
 	loaded_config_done(&loaded);
+	if (options->is_for_pgbouncer)
+		problems += going_back_look(out, options->file);
 	return problems;
 }

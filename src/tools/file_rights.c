@@ -54,16 +54,29 @@ static unsigned rights_of(
 	       (bits & S_IWOTH ? FILE_RIGHTS_WRITE : 0);
 }
 
+/* Returns whether the file can be looked at; real has room for PATH_MAX bytes. */
+static bool find_file(const char *path, char *real, struct stat *st)
+{
+	return path && *path && realpath(path, real) && stat(real, st) == 0;
+}
+
+unsigned file_rights_of_all(const char *path)
+{
+	char real[PATH_MAX];
+	struct stat st;
+
+	if (!find_file(path, real, &st))
+		return 0;
+	return rights_of(real, &st, &(struct stranger){.has_group = false});
+}
+
 unsigned file_rights_of_others(const char *path)
 {
 	char real[PATH_MAX];
 	struct stat st;
-	unsigned rights;
+	unsigned rights = file_rights_of_all(path);
 
-	if (!path || !*path || !realpath(path, real) || stat(real, &st) < 0)
-		return 0;
-	rights = rights_of(real, &st, &(struct stranger){.has_group = false});
-	if (st.st_gid != 0 && st.st_gid != getegid())
+	if (find_file(path, real, &st) && st.st_gid != 0 && st.st_gid != getegid())
 		rights |= rights_of(real, &st,
 		    &(struct stranger){.has_group = true, .group = st.st_gid});
 	return rights;

@@ -26,7 +26,7 @@ static int look_at(const char *path, struct stat *st, struct err *err)
 		return err_set(err, "%s is not a file: name another one", path);
 	if (st->st_mode & S_IRWXO)
 		return err_set(err,
-		    "%s can be read or written by every account of this machine: first "
+		    "%s is open to every account that gets into its folder: first "
 		    "chmod o-rwx %s",
 		    path, path);
 	return 1;

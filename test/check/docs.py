@@ -5,7 +5,7 @@ docs.py DOCS compares them; docs.py --write DOCS writes them.
 The prose is in doc/in, one text per document.  A line @TABLE@ in it stands for what DOCS,
 the program of src/docs, prints for it.  In a manual page, a line with the name of another
 text (@settings.md@) stands for the chapters of that text, so that the reference and the
-manual page share their prose.
+manual page share their prose.  A picture is drawn from a text in doc/in/pictures.
 """
 import argparse
 import difflib
@@ -14,11 +14,17 @@ import re
 import subprocess
 import sys
 
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import pictures  # noqa: E402
+
 TOP = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
 
 # the generated documents; each is made from the text of the same name
 DOCUMENTS = ("doc/settings.md", "doc/console.md", "doc/troubleshooting.md", "doc/states.md", "doc/metrics.md",
-             "doc/pgbouncer.1", "doc/pgbouncer.ini.5", "etc/pgbouncer.ini")
+             "doc/pgbouncer.1", "doc/pgbouncer.ini.5", "etc/pgbouncer.ini",
+             "doc/pool.svg", "doc/modes.svg", "doc/failover.svg", "doc/takeover.svg", "doc/workers.svg")
 # for each suffix of a document: the form of its tables, and its first line
 FORMS = {
     ".md": ("md", "<!-- %s -->\n\n"),
@@ -76,6 +82,8 @@ def troff_of(text):
 def made(path, program):
     """The text of the generated document."""
     name = os.path.basename(path)
+    if name.endswith(".svg"):
+        return pictures.svg(read("doc/in/pictures/" + name.replace(".svg", ".txt")))
     form, first = FORMS[os.path.splitext(name)[1]]
     text = read("doc/in/" + name)
     if not text:

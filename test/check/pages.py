@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes pages for a browser from the documents: pages.py OUT.  Needs pandoc.
+"""Makes pages for a browser from the documents, with Sphinx: pages.py OUT.
 
-Links between documents become links between pages.  A link to a file that is no document
-is kept as text.  In the end every link among the pages is followed.
+They need no server: what the search finds it has from a file beside the pages.  Links between
+documents become links between pages; a link to a file that is no document is kept as text.  In
+the end every link among the pages is followed.
 """
-import html
 import html.parser
 import os
 import re
@@ -19,34 +19,35 @@ import links  # noqa: E402
 import tree  # noqa: E402
 
 TOP = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
-STYLE = """
-body { max-width: 60em; margin: 2em auto; padding: 0 1em; font: 16px/1.5 sans-serif; color: #222; }
-nav { border-bottom: 1px solid #ccc; padding-bottom: .5em; margin-bottom: 1em; font-size: 90%; }
-nav a { margin-right: 1em; white-space: nowrap; }
-table { border-collapse: collapse; margin: 1em 0; width: 100%; }
-th, td { border: 1px solid #ccc; padding: .3em .6em; text-align: left; vertical-align: top; }
-th { background: #f0f0f0; }
-pre { background: #f5f5f5; padding: .8em; overflow-x: auto; }
-code { background: #f5f5f5; font-size: 90%; overflow-wrap: break-word; }
-h1, h2, h3 { line-height: 1.2; margin-top: 1.6em; }
-@media (prefers-color-scheme: dark) {
-  body { background: #181818; color: #ddd; } a { color: #8ab4f8; }
-  pre, code, th { background: #262626; } th, td { border-color: #444; }
-}
+# The documents of those who change the program; all others are for those who use it.
+DEVELOPERS = ("doc/architecture.md", "CONTRIBUTING.md", "test/")
+NO_PAGES = (".github/", "doc/in/")
+CONF = """
+project = "A connection pooler for PostgreSQL"
+extensions = ["myst_parser"]
+myst_heading_anchors = 4
+html_theme = "furo"
+html_title = project
+html_copy_source = False
+html_show_sphinx = False
+html_show_copyright = False
+html_static_path = ["static"]
+html_css_files = ["pages.css"]
+highlight_language = "none"
+suppress_warnings = ["misc.highlighting_failure"]
 """
-PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>%s</title>
-<style>%s</style>
-</head>
-<body>
-<nav>%s</nav>
+# Headings of this depth are names of settings.
+STYLE = """
+h4, .toc-tree li li li li { font-family: var(--font-stack--monospace); }
+table { display: block; overflow-x: auto; }
+"""
+TREE = """
+```{toctree}
+:hidden:
+:maxdepth: 1
 %s
-</body>
-</html>
+%s
+```
 """
 
 
@@ -57,13 +58,18 @@ def page_of(path):
     return re.sub(r"\.md$", ".html", re.sub("^doc/", "", path).replace("/", "-"))
 
 
+def name_of(path):
+    """The name of a page as Sphinx has it."""
+    return page_of(path)[:-len(".html")]
+
+
 def title_of(path, text):
     found = re.search(r"^# (.*)$", text, re.M)
     return found[1] if found else path
 
 
-def converted(path, text, pages):
-    """The body of the page."""
+def converted(path, texts):
+    """The text of a document, whose links lead to pages."""
     def target(found):
         name, _, anchor = found[2].partition("#")
         goal = os.path.normpath(os.path.join(os.path.dirname(path), name)) if name else path
@@ -71,16 +77,30 @@ def converted(path, text, pages):
             return found[0]
         if goal.endswith((".png", ".svg")):
             return "[%s](%s)" % (found[1], os.path.basename(goal))
-        if goal not in pages:
+        if goal not in texts:
             return found[1]
         # A page has no file name for its reader, but a title.
-        shown = re.sub(r"^[\w/.-]+\.md\b", title_of(goal, pages[goal]), found[1])
-        return "[%s](%s%s)" % (shown, page_of(goal), "#" + anchor if anchor else "")
+        shown = re.sub(r"^[\w/.-]+\.md\b", title_of(goal, texts[goal]), found[1])
+        return "[%s](%s%s)" % (shown, name_of(goal) + ".md", "#" + anchor if anchor else "")
 
-    text = links.outside_of_code(text, lambda part: links.LINK.sub(target, part))
-    done = subprocess.run(["pandoc", "--from=gfm", "--to=html5", "--wrap=none", "--no-highlight"], input=text, text=True,
-                          stdout=subprocess.PIPE, check=True)
-    return done.stdout
+    return links.outside_of_code(texts[path], lambda part: links.LINK.sub(target, part))
+
+
+def trees(path, texts):
+    """The contents that begin at a page."""
+    def contents(caption, paths):
+        return TREE % (":caption: %s\n" % caption if caption else "", "\n".join(map(name_of, paths)))
+
+    if path == "doc/recipes/README.md":
+        places = {p: texts[path].find("](%s)" % os.path.basename(p)) for p in texts if p.startswith("doc/recipes/") and p != path}
+        return contents("", sorted(places, key=places.get))
+    if path != "README.md":
+        return ""
+    # The order is that in which README.md names them.
+    order = sorted((p for p in texts if p != path and (not p.startswith("doc/recipes/") or p.endswith("README.md"))),
+                   key=lambda p: (texts[path].find("](%s)" % p) < 0, texts[path].find("](%s)" % p)))
+    return (contents("For users", [p for p in order if not p.startswith(DEVELOPERS)])
+            + contents("For developers", [p for p in order if p.startswith(DEVELOPERS)]))
 
 
 class Reader(html.parser.HTMLParser):
@@ -121,26 +141,42 @@ def dead_links(folder):
                 yield "%s: nothing is at %s" % (name, target)
 
 
+def looked_at(folder):
+    """What a browser does not show of the pages, opened as files."""
+    browser = shutil.which("chromium") or shutil.which("chromium-browser")
+    if not browser:
+        return
+    for page, wanted in (("search.html?q=max_client_conn", r'<a href="settings\.html#max-client-conn"'),
+                         ("usage.html", r'<li class="[^"]*\bcurrent\b[^"]*"><a class="[^"]*" href="#">')):
+        shown = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files",
+                                "--virtual-time-budget=10000", "--dump-dom", "file://%s/%s" % (folder, page)],
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=120, check=False).stdout.decode()
+        if not re.search(wanted, shown):
+            yield "%s: a browser does not show %s" % (page, wanted)
+
+
+def write(folder, name, text):
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+        f.write(text)
+
+
 def main():
-    out = sys.argv[1]
-    if not shutil.which("pandoc"):
-        sys.exit("make html needs pandoc: apt-get install pandoc, or dnf install pandoc")
-    paths = [p for p in tree.files(TOP) if p.endswith(".md") and not p.startswith("doc/in/")]
+    out = os.path.abspath(sys.argv[1])
+    sources = out + "-sources"
+    for folder in (out, sources):
+        shutil.rmtree(folder, ignore_errors=True)
+    paths = [p for p in tree.files(TOP) if p.endswith(".md") and not p.startswith(NO_PAGES)]
     texts = {path: tree.text(TOP, path) for path in paths}
-    shutil.rmtree(out, ignore_errors=True)
-    os.makedirs(out)
-    # The menu has the order in which README.md names them. A folder of documents has one place in it.
-    places = {path: texts["README.md"].find("](%s)" % path) for path in paths}
-    order = sorted([p for p in paths if p.count("/") < 2 or p.endswith("README.md")], key=lambda p: (p != "README.md", places[p] < 0, places[p]))
+    write(sources, "conf.py", CONF)
+    write(os.path.join(sources, "static"), "pages.css", STYLE)
     for path in paths:
-        menu = "\n".join('<a href="%s">%s</a>' % (page_of(p), html.escape(title_of(p, texts[p]))) for p in order)
-        body = converted(path, texts[path], texts)
-        with open(os.path.join(out, page_of(path)), "w", encoding="utf-8") as f:
-            f.write(PAGE % (html.escape(title_of(path, texts[path])), STYLE, menu, body))
+        write(sources, name_of(path) + ".md", converted(path, texts) + trees(path, texts))
     for path in tree.files(TOP):
         if path.startswith("doc/") and path.endswith((".png", ".svg")):
-            shutil.copy(os.path.join(TOP, path), out)
-    dead = list(dead_links(out))
+            shutil.copy(os.path.join(TOP, path), sources)
+    made = subprocess.run([sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", sources, out], check=False)
+    dead = [*dead_links(out), *looked_at(out)] if made.returncode == 0 else ["the pages could not be made"]
     for line in dead:
         print(line)
     print("%s/index.html: %d pages" % (out, len(paths)))

@@ -22,6 +22,7 @@ import lengths  # noqa: E402
 import links  # noqa: E402
 import names  # noqa: E402
 import pages  # noqa: E402
+import pictures  # noqa: E402
 import programs  # noqa: E402
 import quotes  # noqa: E402
 import rooms  # noqa: E402
@@ -345,9 +346,49 @@ int a(void)
         self.assertEqual([pages.page_of(path) for path in ("README.md", "doc/a.md", "test/README.md", "doc/b/c.md")],
                          ["index.html", "a.html", "test-README.html", "b-c.html"])
 
+    def test_contents_of_pages(self):
+        texts = {"README.md": "# R\n[b](doc/b.md) [a](doc/a.md#x) [i](doc/i.png) [c](src/c.c)", "doc/a.md": "# A", "doc/b.md": "# B",
+                 "CONTRIBUTING.md": "# C", "doc/recipes/README.md": "# D\n[e](e.md)", "doc/recipes/e.md": "# E"}
+        users, developers = pages.trees("README.md", texts).split("For developers")
+        self.assertEqual([name for name in users.split() if name in ("a", "b", "recipes-README")], ["b", "a", "recipes-README"])
+        self.assertIn("CONTRIBUTING", developers)
+        self.assertIn("\nrecipes-e\n", pages.trees("doc/recipes/README.md", texts))
+        self.assertEqual(pages.converted("README.md", texts), "# R\n[b](b.md) [a](a.md#x) [i](i.png) c")
+
     def test_lengths(self):
         self.put("src/base/a.c", "int a(void)\n{\n" + "\t;\n" * 90 + "}\n")
         self.assertEqual(len(lengths.warnings(self.options)), 1)
+
+
+class Pictures(unittest.TestCase):
+    def test_a_picture(self):
+        drawn = pictures.svg('picture 20 10 "a & b"\n# said\nbox a 1 1 4 2 client "one|two"\nbox b 11 1 4 2 "<x>"\narrow a b dashed "to"\n')
+        self.assertIn("<title>a &amp; b</title>", drawn)
+        self.assertIn('<rect class="client" x="10" y="10" width="40" height="20" rx="4"/>', drawn)
+        self.assertIn('x1="50" y1="20" x2="101" y2="20"', drawn)  # from edge to edge
+        self.assertTrue(all(">%s</text>" % word in drawn for word in ("one", "two", "&lt;x&gt;", "to")), drawn)
+
+    def test_each_text_is_a_picture_that_is_shown(self):
+        folder = os.path.join(docs.TOP, "doc/in/pictures")
+        usage = docs.read("doc/usage.md")
+        for name in sorted(os.listdir(folder)):
+            picture = name.replace(".txt", ".svg")
+            self.assertIn("doc/" + picture, docs.DOCUMENTS)
+            self.assertIn("](%s)" % picture, usage)
+
+
+class Machine(unittest.TestCase):
+    def test_programs_get_no_more_than_a_build_gives(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = os.path.join(folder, "test_x")
+            with open(script, "w", encoding="utf-8") as file:
+                file.write("#!/bin/sh\nulimit -n\nulimit -Hn\nls /sys/class/net\ncat /proc/net/route\nexit 1\n")
+            os.chmod(script, 0o755)
+            said = subprocess.run([os.path.join(os.path.dirname(__file__), "programs.py"), script],
+                                  stdout=subprocess.PIPE, check=False).stdout.decode().splitlines()
+        self.assertEqual(said[1:3], ["1024", "1024"])
+        if os.getuid() == 0 and sys.platform == "linux":
+            self.assertEqual([line for line in said if line.endswith("0") and "\t" in line], [], "routes")
 
 
 class Counting(unittest.TestCase):

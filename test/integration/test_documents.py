@@ -145,27 +145,54 @@ def roles(cluster):
     cluster.do("drop database mydb with (force)", *["drop role %s" % name for name in SECRETS])
 
 
-@pytest.mark.parametrize("path, heading", [
-    ("README.md", "Ten minutes to a pooler in front of your PostgreSQL"), ("doc/usage.md", "Quick start")])
-def test_quick_start(stage, cluster, roles, path, heading):
+def test_quick_start(stage, cluster, roles):
     """A newcomer's steps as they stand, on another port, with another superuser's name. The archive
     that `make check-dist` builds and installs is built and installed by the commands of README.md."""
-    ours = stage(path, {"5432": str(cluster.port), "9127": str(waiting.PORTS.take()), "user=postgres": "user=owner",
-                        "choose a password": SECRETS["admin"],
-                        "127.0.0.1 user=postgres": "127.0.0.1 user=owner port=%d" % cluster.port}, SECRETS)
+    ours = stage("README.md", {
+        "5432": str(cluster.port), "9127": str(waiting.PORTS.take()), "user=postgres": "user=owner",
+        "choose a password": SECRETS["admin"],
+        "127.0.0.1 user=postgres": "127.0.0.1 user=owner port=%d" % cluster.port}, SECRETS)
     ours.instead.update({"sudo apt-get install " + " ".join(debian_packages()): lambda: None,
                          "make": lambda: None, "sudo make install": lambda: None})
-    told = ours.play(heading)
-    if path == "README.md":
-        assert "The most server connections" in told, told
-        assert re.search(r"^database +\| mydb\nuser +\| app$", told, re.M), told
-        assert "\npgbouncer_up 1\n" in told and told.endswith("ready\n"), told[-3000:]
+    told = ours.play("Ten minutes to a pooler in front of your PostgreSQL")
+    assert "The most server connections" in told, told
+    assert re.search(r"^database +\| mydb\nuser +\| app$", told, re.M), told
+    assert "\npgbouncer_up 1\n" in told and told.endswith("ready\n"), told[-3000:]
+
+
+def test_one_limit_of_peers(make_pooler):
+    """The highest number is the one that the documents name, and settings.md of peer_id, too."""
+    for path in ("doc/peering.md", "doc/configuration.md"):
+        assert re.findall(r"1\s+to\s+(\d+)", document(path)) == ["65535"], path
+    assert re.findall(r"1 to (\d{4,})", document("doc/settings.md")) == ["65535", "65535"]
+    ini = "[databases]\n[pgbouncer]\nlisten_addr = 127.0.0.1\npeer_id = %d\n[peers]\n%d = host=/tmp\n"
+    pooler = make_pooler(start=False)
+    for number, code in ((65535, 0), (65536, 1)):
+        assert pooler.run_ini(ini % (number, 1), "--check-config")[0] == code
+        assert pooler.run_ini(ini % (1, number), "--check-config")[0] == code
 
 
 def debian_packages():
     """The packages that README.md names."""
     needs = document("test/setup/install-packages").split("need_build() {")[1].split("}")[0]
     return [words[2] for words in map(shlex.split, needs.strip().splitlines())]
+
+
+def packages_of(command):
+    """The packages that a command of doc/install.md installs."""
+    found = re.findall(r"^%s install (.*)" % re.escape(command), document("doc/install.md"), re.M)
+    return set(found[0].split())
+
+
+def test_what_packages_are_built_with():
+    """Somebody with a fresh machine gets all of it by one command."""
+    debian = re.sub(r"\([^)]*\)|<[^>]*>|\[[^]]*\]", "", re.search(
+        r"^Build-Depends: (.*)", document("etc/packaging/deb/control"), re.M)[1])
+    needed = {name.strip() for name in debian.replace("-compat", "").split(",")}
+    assert packages_of("sudo apt-get") == needed | {"build-essential"}
+    assert set(debian_packages()) <= needed | {"build-essential"}
+    fedora = set(re.findall(r"^BuildRequires: +(\S+)", document("etc/packaging/rpm/pgbouncer-next.spec"), re.M))
+    assert packages_of("sudo dnf") == fedora - {"pkgconfig"} | {"pkgconf-pkg-config", "rpm-build"}
 
 
 # the table of doc/usage.md: what works in which pool mode

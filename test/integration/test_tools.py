@@ -152,7 +152,7 @@ def test_file_that_others_can_read_is_not_overwritten(make_pooler, pg):
     os.chmod(path, 0o644)
     code, out, said = make(pooler, conninfo(pg), "-o", path)
     assert (code, out) == (1, "")
-    assert said == ["%s can be read or written by every account of this machine: first chmod o-rwx %s"
+    assert said == ["%s is open to every account that gets into its folder: first chmod o-rwx %s"
                     % (path, path)]
     assert pooler.read("list") == "mine"
     os.chmod(path, 0o640)

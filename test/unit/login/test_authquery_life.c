@@ -52,9 +52,9 @@ static void settings_are_those_of_the_database_first(void **state)
 
 /* ---- many at once ---- */
 
-static void thousand_clients_one_query(void **state)
+static void many_clients_one_query(void **state)
 {
-	enum { CLIENTS = 1000 };
+	enum { CLIENTS = 400 }; /* a process may have 1,024 descriptors */
 	static const char all[] = ANSWERED;
 	(void)state;
 	struct stage *stage =
@@ -491,7 +491,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(database_to_ask_must_be_there),
 	    cmocka_unit_test(settings_are_those_of_the_database_first),
-	    cmocka_unit_test(thousand_clients_one_query),
+	    cmocka_unit_test(many_clients_one_query),
 	    cmocka_unit_test(other_names_are_other_queries),
 	    cmocka_unit_test(client_may_go_while_it_queues),
 	    cmocka_unit_test(client_may_go_while_it_runs),

@@ -256,6 +256,24 @@ static void secrets_that_others_can_read(void **state)
 	tells("users, 1 of them in plain text: chmod o-rwx ");
 }
 
+static void a_folder_that_lets_only_a_group_in(void **state)
+{
+	const struct options options = {.file = ini, .program = "pgbouncer"};
+	const gid_t group = 61234;
+
+	(void)state;
+	explain("x = host=h user=a password=p", "", "");
+	if (chown(folder, (uid_t)-1, group) < 0)
+		skip();
+	assert_int_equal(chown(users, (uid_t)-1, group), 0);
+	chmod(folder, 0750);
+	chmod(ini, 0644);
+	chmod(users, 0644);
+	explain_again(&options);
+	is_silent_about("every account");
+	tells("other accounts can read the secrets in");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -267,6 +285,7 @@ int main(void)
 	    cmocka_unit_test(names),
 	    cmocka_unit_test(logins_without_proof),
 	    cmocka_unit_test(secrets_that_others_can_read),
+	    cmocka_unit_test(a_folder_that_lets_only_a_group_in),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
