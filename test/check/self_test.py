@@ -257,9 +257,9 @@ int a(void)
         self.assertEqual(found["predicates that act"], 1)
         self.assertEqual(found["members of struct pool"], 5)
         self.assertEqual(found["words that are going"], 1)
-        with mock.patch.dict(figures.BOUNDS, {"words that are going": (1, 0)}):
+        with mock.patch.dict(figures.BOUNDS, {"words that are going": (1, 0), "predicates that act": (1, 0)}):
             self.assertClean(figures)
-        with mock.patch.dict(figures.BOUNDS, {"words that are going": (0, 0)}):
+        with mock.patch.dict(figures.BOUNDS, {"words that are going": (0, 0), "predicates that act": (1, 0)}):
             self.assertFinds(figures, "words that are going", "crew")
 
     def test_paths(self):
