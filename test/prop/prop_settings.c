@@ -82,7 +82,9 @@ static const char *random_value(
 	buf_clear(b);
 	switch (row->type) {
 	case SETTING_STR:
-		/* the only text that is read as soon as it is set */
+		/* the only texts that are read as soon as they are set */
+		if (row == setting_find("server_password_command"))
+			return below(seed, 2) ? "" : "/bin/echo 'a  b' \"c\"";
 		if (row == setting_find("log_levels"))
 			return below(seed, 2) ? "" : "dns:debug, slow:warning";
 		return random_text(seed, b);
@@ -124,6 +126,9 @@ static void randomize(struct settings *s, struct arena *arena, uint64_t *seed)
 	s->metrics_tls = 0;
 	/* not every text is a list of networks or addresses */
 	s->proxy_protocol_from = below(seed, 2) ? "" : "10.0.0.0/8, ::1, unix";
+	/* a password comes from one of the two */
+	if (*s->global.server_password_command)
+		s->global.server_password_file = "";
 	s->metrics_listen = below(seed, 2) ? "" : "[::1]:9127, unix:/run/metrics";
 }
 
