@@ -59,7 +59,7 @@ static void check_asks(const struct pool *pool)
 		MUST(request->pool == pool, "a client is in the list of another pool");
 		MUST((request->state == REQUEST_LINKED) == (request->slot != NULL),
 		    "a client is linked to no server");
-		MUST(!request->slot || request->slot->request == ask,
+		MUST(!request->slot || request->slot->request == request,
 		    "two clients have one server");
 		linked += request->slot != NULL;
 	}
