@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "conf/config.h"
 #include "conf/entry.h"
+#include "config.h"
 
 struct fixture {
 	char dir[40];
@@ -616,9 +617,11 @@ static void what_has_no_effect_is_told(void **state)
 	warns(f, "[pgbouncer]\n[peers]\n1 = host=x\n",
 	    "%s section [peers] has no effect without the setting peer_id\n");
 	warns(f, "[pgbouncer]\npeer_id=2\n[peers]\n1 = host=x\n", "");
+#ifdef HAVE_LDAP
 	warns(f, "[pgbouncer]\nauth_type=ldap\n[databases]\na = auth_user=x\nb =\n",
 	    "%s database \"a\" has auth_user, which does not go together with "
 	    "auth_type=ldap: logins will be refused\n");
+#endif
 	/* setting back the old value is no change to report */
 	warns(f, "[pgbouncer]\nsuspend_timeout=3\nsuspend_timeout=10\n", "");
 }
