@@ -244,9 +244,12 @@ def test_a_silent_host_holds_nobody_up(make_pooler, fake, pg, restart, workers):
 
     def pause(mark):
         """How long the old process held everybody up."""
-        times = [datetime.datetime.fromisoformat(line[:23]) for line in pooler.log_since(mark).splitlines()
-                 if re.search(r"LOG process \d+ (takes over$|has taken over)", line)]
-        return (times[1] - times[0]).total_seconds()
+        def times():
+            return [datetime.datetime.fromisoformat(line[:23]) for line in pooler.log_since(mark).splitlines()
+                    if re.search(r"LOG process \d+ (takes over$|has taken over)", line)]
+
+        waiting.wait_for(lambda: len(times()) >= 2, "the old process has told both")
+        return (times()[1] - times()[0]).total_seconds()
 
     def deaf(session):
         session.login()
