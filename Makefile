@@ -303,8 +303,9 @@ setup-venv:
 	@test/setup/venv $(VENV) test/integration/requirements.txt
 
 PYTEST_ARGS ?=
-# The cases mostly wait, so three times as many run as there are processors.
-TEST_JOBS   ?= $(shell expr $(JOBS) '*' 3)
+# The cases mostly wait, so several run for each processor; more with sanitizers, where the
+# longest ones wait for hosts.
+TEST_JOBS   ?= $(shell expr $(JOBS) '*' $(if $(filter asan,$(VARIANT)),4,3))
 # The oracle replays fewer sequences with a slow variant; `make oracle` replays new ones.
 check-integration: export ORACLE_SHARE ?= $(if $(filter asan tsan cov,$(VARIANT)),0.06,0.12)
 # So do the clients that share servers: by default they go on for 10 s.

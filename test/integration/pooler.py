@@ -266,8 +266,11 @@ class Pooler:
 
     def check_sanitizers(self):
         for report in glob.glob(self.path("sanitizer*")):
-            with open(report, errors="replace") as text:
-                raise AssertionError("sanitizer report:\n" + text.read()[:6000])
+            with open(report, errors="replace") as file:
+                text = file.read()
+            # LeakSanitizer says so of a thread that ends while it looks; leaks come with a report.
+            if re.sub(r"==\d+==Unable to get registers from thread \d+\.\n", "", text):
+                raise AssertionError("sanitizer report:\n" + text[:6000])
 
     def remove(self):
         if self.is_running():
