@@ -34,7 +34,7 @@ char *password_job_fetch(const struct password_request *request,
 
 struct password_job {
 	struct helpers_job job;
-	struct password_request request; /* copies, behind the struct */
+	struct password_request request; /* owned copies */
 	char *password; /* the result, which done() may take; or NULL */
 	struct err err;
 	/* borrowed */

@@ -19,8 +19,8 @@
  * cancelled.
  *
  * -1 and err: it could not be run, or exited otherwise than with 0, or printed too
- * much, or was killed.  err has the first line that it wrote to its
- * standard error, and never anything of its standard output.
+ * much, or was killed.  err has the first line that it wrote to its standard error, and
+ * never anything of its standard output.
  */
 int program_run(char *const *words, char *const *variables, uint64_t limit_us,
     const struct helpers_job *job, struct buf *out, struct err *err);

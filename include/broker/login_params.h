@@ -1,8 +1,8 @@
 /*
- * The parameters with which a pool greets its clients, at one site.  If
- * several workers have the pool, each of them knows the newest: who changes it writes a
- * text into the central pool, and the others read that when they need the login
- * parameters next. The last change counts.
+ * The parameters that a pool's clients are told at their login, at one site.  If
+ * several workers have the pool, each of them knows the newest: who changes them writes
+ * a text into the central pool, and the others read that when they need them next.  The
+ * last change counts.
  */
 #ifndef BROKER_LOGIN_PARAMS_H
 #define BROKER_LOGIN_PARAMS_H
@@ -27,7 +27,7 @@ struct shared_params {
 	unsigned number;
 };
 
-/* Where a shared_params is shared; borrowed. */
+/* Where they are shared; borrowed. */
 struct shared_params_place {
 	struct central_view *view;
 	struct central_pool *pool;

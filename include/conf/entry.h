@@ -43,6 +43,9 @@ struct entry_key {
 /* Returns a key of the table by its index; NULL behind the last one. */
 const struct entry_key *entry_database_key(size_t i);
 const struct entry_key *entry_peer_key(size_t i);
+typedef const struct entry_key *entry_key_fn(size_t i);
+/* Finds a key by its name, in the table of one of these two; NULL: there is none. */
+const struct entry_key *entry_find_key(entry_key_fn *key_at, const char *name);
 /* Return the key that entries use for this setting, and an additional key or NULL. */
 const char *entry_key_of(const struct setting *row);
 const char *entry_other_key_of(const struct setting *row);

@@ -7,6 +7,9 @@
 
 #include <stddef.h>
 
+/* How deep files may include others. */
+enum { INCLUDE_DEPTH_MAX = 10 };
+
 enum ini_kind {
 	INI_END,
 	INI_SECTION, /* item->name is set */

@@ -20,22 +20,22 @@ struct packed_record {
 	enum record_kind kind;
 	int format;     /* of the bytes */
 	int fd;         /* owned until it is unpacked; -1: none */
-	bool is_linked; /* a client whose server is in the next packed */
+	bool is_linked; /* a client whose server is in the next one */
 	size_t len;
 	uint8_t bytes[];
 };
 
-/* The packed owns fd from now on. */
+/* The packed record owns fd from now on. */
 struct packed_record *packed_record_new(
     enum record_kind kind, int format, const uint8_t *bytes, size_t len, int fd);
-/* The packed must not be in a list. */
+/* It must not be in a list. */
 void packed_record_free(struct packed_record **packed);
 
 struct unpacked_counts {
 	size_t clients, servers; /* without servers that are linked to clients */
 };
 
-/* Unpacks all packed_records.  A client and the server that it is linked to go to the
+/* Unpacks all of them.  A client and the server that it is linked to go to the
  * same site, idle servers to one site after the other, and records without a descriptor
  * to every site.  handoff_check has accepted all of them; origin is the sender's first
  * record.  The list is empty afterwards. */

@@ -25,7 +25,7 @@ struct cancel_key {
 		uint8_t *long_bytes; /* owned; if len is CANCEL_KEY_LONG */
 	};
 	uint8_t len; /* 0: the client has no key */
-	/* Places in the workers (session/workers.h).  at: who knows where the client
+	/* Places among the workers (session/workers.h).  at: who knows where the client
 	 * is.  to: where it is; if this is another place, it is on its way there, and a
 	 * message that `at` sends there arrives after it. */
 	uint8_t at, to;

@@ -11,8 +11,8 @@
 struct worker;
 struct site;
 
-/* To be called on each site's thread when it has joined the workers, and before it
- * leaves it.  Nothing happens to a site without a workers. */
+/* To be called on each site's thread when it has its place among the workers, and
+ * before it gives it up.  Nothing happens to a site without one. */
 void dispatch_init(struct site *site);
 void dispatch_done(struct site *site);
 

@@ -1,6 +1,6 @@
 /*
- * The table of passwords that programs print or files hold, which all sites share.  Its
- * users are session/passwords.c, and who makes it.
+ * The table of passwords that programs print or files hold, which all sites share. Only
+ * session/passwords.c uses it.
  */
 #ifndef SESSION_PASSWORDS_KEPT_H
 #define SESSION_PASSWORDS_KEPT_H

@@ -194,8 +194,9 @@ struct site {
 	/* the positions of walks through these lists in parts: of a scrape, and for
 	 * clients that could go to another site */
 	struct list_walk client_walk, idle_walk;
-	struct list snapshots;           /* struct client_snapshot by .node */
-	struct cancel_keys *cancel_keys; /* the workers', or owned without a workers */
+	struct list snapshots; /* struct client_snapshot by .node */
+	struct cancel_keys
+	    *cancel_keys;        /* that of the workers, or owned with one worker */
 	struct map *lookups;     /* running auth_queries: see login/authquery.h */
 	struct list switchovers; /* see switchover.h */
 	struct list listeners;   /* struct listener by .node */

@@ -6,8 +6,8 @@
  * function runs on each worker's thread between two handlers, while the control thread
  * waits.
  *
- * With one worker there is no workers (site->worker is NULL): the only site does
- * everything, on the main thread.
+ * With one worker site->worker is NULL: the only site does everything, on the main
+ * thread.
  */
 #ifndef SESSION_WORKERS_H
 #define SESSION_WORKERS_H
@@ -28,7 +28,8 @@ enum { WORKERS_MOST = 64 };
 
 struct workers;
 
-/* A site as its place in the workers: site->worker. */
+/* The place of a site among the workers: site->worker.  The control thread has one as
+ * well, the last. */
 struct worker {
 	struct workers *workers;
 	struct site *site;
@@ -53,7 +54,7 @@ struct worker {
 
 struct client;
 
-/* Functions of other floors that the workers calls; set by daemon. */
+/* Functions of other floors that are called here; set by daemon. */
 struct workers_ops {
 	/* A new connection, which the control site has accepted, has arrived: takes the
 	 * descriptor over. */
@@ -88,7 +89,7 @@ struct workers *workers_new(unsigned worker_count);
 /* Call it when no other thread runs any more. */
 void workers_free(struct workers **workers);
 
-/* The site takes its place in the workers; call it on the site's thread, when its loop
+/* The site takes its place; call it on the site's thread, when its loop
  * exists.  The control site joins first.  -1 and err: no descriptor. */
 int workers_join(
     struct workers *workers, unsigned index, struct site *site, struct err *err);
@@ -101,9 +102,9 @@ static inline struct worker *workers_control(struct workers *workers)
 }
 /* Is this the site of the control thread, or the only one? */
 bool workers_is_control(const struct site *site);
-/* The workers and the control site; 1 without a workers. */
+/* The workers and the control site; 1 with one worker. */
 unsigned workers_site_count(const struct site *site);
-/* The site's index in the workers; 0 without a workers. */
+/* The site's index among the workers; 0 with one worker. */
 static inline unsigned workers_place(const struct site *site)
 {
 	return site->worker ? site->worker->index : 0;
@@ -144,7 +145,7 @@ void workers_broadcast(
 
 /* Broadcasts have numbers, for what changes sites while one is given: if it left a
  * site that had not carried it out, and comes to one that has, it has
- * missed the broadcast.  One that is given in another way than by these functions
+ * missed it.  One that is given in another way than by these functions
  * begins with workers_begin_broadcast, and each site says workers_follow_broadcast
  * before it carries it out. */
 unsigned workers_begin_broadcast(struct site *control);
@@ -169,8 +170,8 @@ bool workers_log_once(struct site *site, const char *what, uint64_t value);
 struct worker *workers_pick(struct workers *workers);
 /* The member does not get the client for which it was picked. */
 void workers_unpick(struct worker *member);
-/* Counts a client socket that this site gets (1) or closes (-1).  Does nothing without
- * a workers. */
+/* Counts a client socket that this site gets (1) or closes (-1).  Does nothing with
+ * one worker. */
 void workers_count_client(struct site *site, int change);
 /* A client of this site is on its way to another and counts there from now on. */
 void workers_client_goes(struct site *site, struct worker *to);

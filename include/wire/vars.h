@@ -13,7 +13,7 @@
 
 #include "base/buf.h"
 
-/* Built-in parameters, in the order in which the shared_params reports them. */
+/* Built-in parameters, in the order in which a server reports them at a login. */
 enum {
 	VAR_DATESTYLE,
 	VAR_CLIENT_ENCODING,

@@ -1,6 +1,6 @@
 /*
- * The protocol of the console: the shared_params, messages, command lines, the end of a
- * connection.  verbs.c runs the commands.
+ * The protocol of the console: the answer to a login, messages, command lines, the end
+ * of a connection.  verbs.c runs the commands.
  */
 #include "admin/console.h"
 
@@ -196,8 +196,7 @@ static const struct conn_ops console_ops = {
 
 static void console_adopt(struct client *client)
 {
-	const char *shared_params =
-	    site_settings(client->conn.site)->login_notify_message;
+	const char *notice = site_settings(client->conn.site)->login_notify_message;
 	const struct cancel_key *key = &client->cancel_key;
 	struct buf out;
 	char version[64];
@@ -222,8 +221,8 @@ static void console_adopt(struct client *client)
 			    &out, vars_schema_name(schema, i), value);
 	}
 	codec_put_backend_key(&out, cancel_key_bytes(key), key->len);
-	if (shared_params && *shared_params)
-		codec_put_notice(&out, shared_params, NULL);
+	if (notice && *notice)
+		codec_put_notice(&out, notice, NULL);
 	codec_put_ready(&out, 'I');
 	conn_send(&client->conn, &out);
 	buf_done(&out);

@@ -456,17 +456,12 @@ static enum token_kind take_quoted(struct tokenizer *t)
 	return TOKEN_BAD;
 }
 
-static bool is_word_end(const struct tokenizer *t, char c)
-{
-	return c == '\n' || is_blank(t, c) || is_in(t->rules->singles, c) ||
-	       is_in(t->rules->comment, c);
-}
-
 /* Reads a bare word.  Without .inner_quotes a quote inside a word is an ordinary
  * character; only a quote at its beginning opens a quoted token. */
 static enum token_kind take_word(struct tokenizer *t)
 {
-	while (t->at < t->end && !is_word_end(t, *t->at)) {
+	while (t->at < t->end && *t->at != '\n' && !is_blank(t, *t->at) &&
+	       !is_in(t->rules->singles, *t->at) && !is_in(t->rules->comment, *t->at)) {
 		if (!t->rules->inner_quotes || !is_in(t->rules->quotes, *t->at))
 			buf_put_u8(&t->text, (uint8_t)*t->at++);
 		else if (take_quoted(t) == TOKEN_BAD)

@@ -110,7 +110,7 @@ bool peers_is_foreign(const struct site *site, uint8_t *key, size_t len)
 	return false;
 }
 
-/* ---- the end of an peer_conn ---- */
+/* ---- the end of a connection to a peer ---- */
 
 static void peer_conn_finish(struct peer_conn *peer_conn, const char *reason)
 {

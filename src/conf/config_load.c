@@ -16,8 +16,6 @@
 #include "conf/entry.h"
 #include "conf/ini.h"
 
-enum { INCLUDE_DEPTH_MAX = 10 };
-
 enum section {
 	SECTION_NONE,
 	SECTION_MAIN,

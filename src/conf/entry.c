@@ -55,6 +55,16 @@ const struct entry_key *entry_peer_key(size_t i)
 	return i < COUNT_OF(peer_keys) ? &peer_keys[i] : NULL;
 }
 
+const struct entry_key *entry_find_key(entry_key_fn *key_at, const char *name)
+{
+	const struct entry_key *key;
+
+	for (size_t i = 0; key_at && (key = key_at(i)); i++)
+		if (strcmp(key->key, name) == 0)
+			return key;
+	return NULL;
+}
+
 static const char *alias_of(const struct setting *row, size_t nth)
 {
 	for (size_t i = 0; i < COUNT_OF(aliases); i++)
@@ -315,20 +325,10 @@ static struct server_param *sort_params(
 
 /* ---- the pairs ---- */
 
-static const struct entry_key *find_key(const struct entry *e, const char *name)
-{
-	const struct entry_key *key;
-
-	for (size_t i = 0; e->key_at && (key = e->key_at(i)); i++)
-		if (strcmp(key->key, name) == 0)
-			return key;
-	return NULL;
-}
-
 static int take_pair(
     const struct entry *e, const char *name, const char *value, struct err *err)
 {
-	const struct entry_key *key = find_key(e, name);
+	const struct entry_key *key = entry_find_key(e->key_at, name);
 	const struct setting *row =
 	    key || !e->own ? NULL : find_setting(name, e->level);
 

@@ -1,5 +1,5 @@
 /*
- * Shares out packed_records.  Each site gets a batch, which is unpacked on its thread
+ * Shares out packed records.  Each site gets a batch, which is unpacked on its thread
  * while the control thread waits; a worker that does not answer in time unpacks its
  * batch later.
  */
@@ -35,7 +35,7 @@ void packed_record_free(struct packed_record **cp)
 	mem_free(packed);
 }
 
-/* Cannot fail: it has succeeded when the packed arrived. */
+/* Cannot fail: it has succeeded when the record arrived. */
 static void decode(
     struct record *record, const struct packed_record *packed, struct arena *arena)
 {
@@ -48,7 +48,7 @@ static void decode(
 struct batch {
 	struct thread_message message;
 	struct site *site;
-	struct packed_record *origin; /* owned, as the packed_records of the list */
+	struct packed_record *origin; /* owned, as those of the list */
 	struct list packed_records;
 };
 

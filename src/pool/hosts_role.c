@@ -136,12 +136,15 @@ static bool is_fit_as_judged(
 		return false;
 	if (db->hosts.elected == host)
 		return has_role(db, host, &report);
+	bool is_fit = host->verdict.is_fit;
 	/* a primary in reserve is fit while all standbys refuse the pool's login */
-	bool is_fit = host->verdict.is_fit || host->verdict.is_spare;
-	for (size_t i = 0; !host->verdict.is_fit && is_fit && i < db->hosts.count;
-	     i++) {
-		const struct host *h = db->hosts.list[i];
-		is_fit = !h->verdict.is_fit || h->is_down || is_avoided(pool, h);
+	if (!is_fit && host->verdict.is_spare) {
+		is_fit = true;
+		for (size_t i = 0; i < db->hosts.count; i++) {
+			const struct host *h = db->hosts.list[i];
+			if (h->verdict.is_fit && !h->is_down && !is_avoided(pool, h))
+				is_fit = false;
+		}
 	}
 	return is_fit &&
 	       (target_of(db) == TARGET_PREFER_STANDBY || has_role(db, host, &report));

@@ -32,13 +32,6 @@ void stats_add(struct stats *sum, const struct stats *s)
 #undef ADD
 }
 
-/* Sums become smaller when a database is removed; that must not give a negative rate.
- */
-static uint64_t growth(uint64_t now, uint64_t before)
-{
-	return now > before ? now - before : 0;
-}
-
 static uint64_t per_second(uint64_t count, uint64_t elapsed_us)
 {
 	__extension__ unsigned __int128 scaled = count;
@@ -56,7 +49,8 @@ void stats_average(const struct stats *now, const struct stats *before,
 {
 	struct stats grown;
 
-#define GROW(name) grown.name = growth(now->name, before->name);
+	/* sums become smaller when a database is removed: no negative rates */
+#define GROW(name) grown.name = now->name > before->name ? now->name - before->name : 0;
 	FOR_EACH_COUNTER(GROW)
 #undef GROW
 #define RATE(name) average->name = per_second(grown.name, elapsed_us);

@@ -110,14 +110,6 @@ static uint64_t link_query_start(
 	return request->query_us;
 }
 
-static uint64_t link_xact_start(
-    const struct client *client, const struct server *server)
-{
-	if (server->slot.is_replication)
-		return client->xact_us ? client->request.in_pool.last_us : 0;
-	return client->xact_us;
-}
-
 /* While the pooler's SETs run, the client still waits for a server that it can use. */
 static uint64_t link_wait_start(
     const struct client *client, const struct server *server)
@@ -190,8 +182,10 @@ static void link_limits(
 	    due(link_query_start(client, server), scope_query_timeout(scope));
 	at[LIMIT_SILENCE] =
 	    link_silence_due(client, server, scope_idle_transaction_timeout(scope));
-	at[LIMIT_XACT] =
-	    due(link_xact_start(client, server), scope_transaction_timeout(scope));
+	at[LIMIT_XACT] = due(server->slot.is_replication && client->xact_us
+				 ? client->request.in_pool.last_us
+				 : client->xact_us,
+	    scope_transaction_timeout(scope));
 	at[LIMIT_WAIT] = due(link_wait_start(client, server),
 	    scope_query_wait_timeout(client_scope(client)));
 	at[LIMIT_PIN] = server->link.pin.kinds && link_is_at_rest(client, server)

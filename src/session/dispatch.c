@@ -15,7 +15,7 @@ enum { LOOK_US = 50000 };
 /* A connection on its way. */
 struct dispatched {
 	struct thread_message message;
-	struct node node; /* in the control site's workers_member.given */
+	struct node node; /* in worker->given of the control site */
 	/* one of the message, one of that list */
 	atomic_uint refs;
 	/* the receiver has taken it, or the sender has taken it back.  The descriptor

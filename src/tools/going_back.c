@@ -14,8 +14,6 @@
 #include "conf/ini.h"
 #include "conf/setting_row.h"
 
-enum { INCLUDE_DEPTH_MAX = 10 };
-
 enum section {
 	SECTION_NONE,
 	SECTION_SETTINGS,
@@ -26,9 +24,8 @@ enum section {
 struct looker {
 	enum section section;
 	unsigned found;
-
-	/* borrowed */
-	FILE *out;
+	bool has_missed; /* a file could not be read, which --check-config tells */
+	FILE *out;       /* borrowed */
 };
 
 /* Where something is written; name is that of the entry. */
@@ -62,19 +59,9 @@ static const struct setting *find_key(const char *key)
 	return NULL;
 }
 
-static const struct entry_key *find_database_key(const char *key)
-{
-	const struct entry_key *row;
-
-	for (size_t i = 0; (row = entry_database_key(i)); i++)
-		if (strcmp(row->key, key) == 0)
-			return row;
-	return NULL;
-}
-
 static bool is_known_key(const struct looker *l, const char *key)
 {
-	const struct entry_key *own = find_database_key(key);
+	const struct entry_key *own = entry_find_key(entry_database_key, key);
 	const struct setting *row = find_key(key);
 
 	if (l->section == SECTION_USERS)
@@ -147,8 +134,10 @@ static void look_at_file(struct looker *l, const char *path, unsigned depth)
 	char *text =
 	    depth <= INCLUDE_DEPTH_MAX ? text_read_file(path, &len, &err) : NULL;
 
-	if (!text)
+	if (!text) {
+		l->has_missed = true;
 		return;
+	}
 	ini_init(&ini, text, len);
 	while (ini_next(&ini, &item) != INI_END) {
 		if (item.kind == INI_SECTION)
@@ -167,7 +156,7 @@ unsigned going_back_look(FILE *out, const char *file)
 	struct looker l = {.section = SECTION_NONE, .out = out};
 
 	look_at_file(&l, file, 0);
-	if (l.found == 0)
+	if (l.found == 0 && !l.has_missed)
 		fprintf(out, "%s: nothing that PgBouncer 1.25 does not know\n", file);
 	return l.found;
 }

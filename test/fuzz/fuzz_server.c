@@ -1,6 +1,6 @@
 /* links: login relay handoff cancel broker session pool wire auth net conf base */
 /*
- * A server sends any bytes, from its first answer on or after its shared_params, while
+ * A server sends any bytes, from its first answer on or after its login, while
  * clients send queries.  First byte: how to begin; second: sizes of the pieces; third:
  * what the client asks.  The process neither stops nor hangs, and it keeps no memory or
  * connection.

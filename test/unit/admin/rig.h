@@ -40,7 +40,7 @@ struct desk {
 	bool has_ended; /* the console closed */
 };
 
-/* Opens a console that is logged in; its shared_params is in desk->text. */
+/* Opens a console that is logged in; the answer to the login is in desk->text. */
 void desk_open(struct desk *desk, struct rig *rig, bool is_admin);
 void desk_close(struct desk *desk);
 void desk_send(struct desk *desk, const void *bytes, size_t len);

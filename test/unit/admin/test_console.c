@@ -1,6 +1,6 @@
 /*
- * The console as its clients see it: shared_params, messages, commands, rights, and
- * replies that come later.
+ * The console as its clients see it: the answer to a login, messages, commands, rights,
+ * and replies that come later.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,7 +58,7 @@ static int close_world(void **state)
 	return 0;
 }
 
-/* ---- shared_params and protocol ---- */
+/* ---- login and protocol ---- */
 
 static void test_greeting(void **state)
 {

@@ -87,7 +87,7 @@ static void fail_with(struct peer *server, const char *sqlstate, const char *tex
 	buf_done(&b);
 }
 
-/* Reports the role before the shared_params. */
+/* Reports the role before the rest of the answer to the login. */
 static void greet_as_primary(struct peer *server)
 {
 	peer_put(server, 'S', "in_hot_standby\0off", 19);

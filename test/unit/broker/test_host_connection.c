@@ -213,7 +213,7 @@ static void answers_that_say_nothing(void **state)
 		if (i == 3)
 			peer_answer(monitor, "SELECT 1", 'I');
 		stage_settle(stage);
-		/* the shared_params of the stage reports no role */
+		/* the stage reports no role at a login */
 		assert_int_equal(value(stage)->report.role, HOST_ROLE_UNKNOWN);
 		assert_int_equal(value(stage)->report.timeline, 0);
 		stage_free(&stage);

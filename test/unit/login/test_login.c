@@ -39,7 +39,7 @@ static struct peer *come(struct stage *stage, const char *user)
 	return client;
 }
 
-static void shared_params_is_complete(void **state)
+static void answer_is_complete(void **state)
 {
 	(void)state;
 	struct stage *stage = warm_stage("");
@@ -390,7 +390,7 @@ static void waiting_login_is_killed_with_its_pool(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(shared_params_is_complete),
+	    cmocka_unit_test(answer_is_complete),
 	    cmocka_unit_test(trust_knows_its_users),
 	    cmocka_unit_test(plain_password),
 	    cmocka_unit_test(md5_password),

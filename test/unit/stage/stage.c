@@ -238,7 +238,8 @@ static void stage_listen(struct stage *stage)
 	    stage->site.loop, stage->listener_fd, WATCH_READ, listener_ready, stage);
 }
 
-/* The sites of a workers have the same servers, which are dialed at the first stage. */
+/* The sites of several workers have the same servers, which are dialed at the first
+ * stage. */
 static void stage_name(struct stage *stage, const struct workers *workers)
 {
 	static const char hex[] = "0123456789abcdef";

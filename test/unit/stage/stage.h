@@ -116,7 +116,7 @@ void peer_text(struct peer *peer, uint8_t type, const char *text); /* with the N
 void peer_start(struct peer *peer, const char *user, const char *database,
     const char *name, const char *value);
 void peer_ready(struct peer *peer, char status);
-/* Sends the shared_params: AuthenticationOk, parameters, key, ReadyForQuery. */
+/* Answers the login: AuthenticationOk, parameters, key, ReadyForQuery. */
 void peer_greet(struct peer *peer);
 /* Sends CommandComplete and ReadyForQuery. */
 void peer_answer(struct peer *peer, const char *tag, char status);

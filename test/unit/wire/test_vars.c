@@ -318,8 +318,8 @@ static void status_prefers_the_wanted(void **state)
 	buf_done(&reported);
 }
 
-/* The messages of a shared_params are those that the server sent, except for parameters
- * that clients may set in their startup packet. */
+/* The messages made from parameters are those that the server sent, except for
+ * parameters that clients may set in their startup packet. */
 static void status_in_the_order_of_the_server(void **state)
 {
 	struct buf reported, wanted;
