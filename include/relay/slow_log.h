@@ -32,8 +32,9 @@ struct slow_log {
 	uint64_t worked_us;      /* time of all queries that are answered */
 	unsigned query_count;
 	struct slow_log_span xact, query;
-	/* with log_slow_text: the beginning of the running query's first text, and of
-	 * that of the query on which the server has worked longest */
+	/* with log_slow_text, as it may be logged: the beginning of the running query's
+	 * first text, and of that of the query on which the server has worked longest
+	 */
 	struct buf text, longest;
 	uint64_t longest_us;
 };

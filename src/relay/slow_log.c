@@ -43,8 +43,8 @@ static struct slow_log *slow_log_new(uint64_t limit_us)
 	struct slow_log *slow_log = mem_zero(sizeof(*slow_log));
 
 	slow_log->limit_us = limit_us;
-	buf_init(&slow_log->text, SIZE_MAX);
-	buf_init(&slow_log->longest, SIZE_MAX);
+	buf_init(&slow_log->text, 0);
+	buf_init(&slow_log->longest, 0);
 	return slow_log;
 }
 
@@ -82,12 +82,15 @@ void slow_log_begin_query(struct client *client)
 
 /* ---- texts ---- */
 
-/* Keeps the beginning of a text, whole characters of UTF-8, if the query has none. */
-static void note_text(struct client *client, const char *text, size_t len)
+/* Keeps the beginning of a text, whole characters of UTF-8, if the query has none.  Its
+ * literals are not even kept, unless they shall be logged. */
+static void note_text(
+    struct client *client, const struct server *server, const char *text, size_t len)
 {
-	struct buf *kept = &client->slow_log->text;
 	struct scope scope = scope_of_login(client->database, client->user);
+	struct buf *kept = &client->slow_log->text;
 	size_t most = (size_t)scope_log_slow_text(scope);
+	uint8_t *room;
 
 	if (kept->len || !most)
 		return;
@@ -96,7 +99,12 @@ static void note_text(struct client *client, const char *text, size_t len)
 		for (len = most; len > 0 && ((uint8_t)text[len] & 0xc0) == 0x80; len--)
 			;
 	}
-	buf_put(kept, text, len);
+	if (site_settings(client->conn.site)->log_slow_literals) {
+		buf_put(kept, text, len);
+	} else if ((room = buf_room(kept, len + 1))) {
+		sql_normalize(text, len, sql_facts_has_escapes(server), (char *)room);
+		buf_grow(kept, strlen((char *)room));
+	}
 }
 
 /* The server has worked on the query for so long. */
@@ -130,8 +138,9 @@ static void note_bound(struct slow_log_span *span, struct prepared_text *text)
 /* A Bind of a statement that was prepared earlier: keeps its text, which is examined
  * only if the transaction is logged. */
 static void look_at_bind(
-    struct slow_log *slow_log, struct client *client, const struct message *m)
+    struct client *client, const struct server *server, const struct message *m)
 {
+	struct slow_log *slow_log = client->slow_log;
 	struct prepared_text *text;
 	const char *name;
 
@@ -142,7 +151,7 @@ static void look_at_bind(
 		return;
 	note_bound(&slow_log->xact, text);
 	note_bound(&slow_log->query, text);
-	note_text(client, prepared_sql(text), strlen(prepared_sql(text)));
+	note_text(client, server, prepared_sql(text), strlen(prepared_sql(text)));
 }
 
 void slow_log_look(
@@ -154,12 +163,12 @@ void slow_log_look(
 	size_t len;
 
 	if (m->type == 'B') {
-		look_at_bind(slow_log, client, m);
+		look_at_bind(client, server, m);
 		return;
 	}
 	if ((m->type != 'Q' && m->type != 'P') || !sql_facts_find(m, &text, &len))
 		return;
-	note_text(client, text, len);
+	note_text(client, server, text, len);
 	if (!traceparent_find(text, len, sql_facts_has_escapes(server), traceparent))
 		return;
 	note_trace(&slow_log->xact, traceparent);
@@ -208,24 +217,12 @@ static uint64_t waited(const struct server *server, uint64_t from_us, uint64_t n
 	return between(from_us, server ? server->link.since_us : now_us);
 }
 
-static const char *show(const struct client *client, const struct server *server,
-    struct buf *text, char out[LOG_SLOW_TEXT_MOST + 1])
-{
-	if (site_settings(client->conn.site)->log_slow_literals)
-		snprintf(out, LOG_SLOW_TEXT_MOST + 1, "%s", buf_text(text));
-	else
-		sql_normalize(buf_text(text), text->len,
-		    server && sql_facts_has_escapes(server), out);
-	return out;
-}
-
 static void put_line(struct client *client, const struct server *server,
     struct slow_log_span *span, const struct slow_log_times *t, const char *how)
 {
 	struct slow_log *slow_log = client->slow_log;
 	bool is_xact = span == &slow_log->xact;
 	struct buf *text = is_xact ? &slow_log->longest : &slow_log->text;
-	char shown[LOG_SLOW_TEXT_MOST + 1];
 	const char *trace = trace_of(span, server);
 	const char *name = vars_get(&client->params.vars, VAR_APPLICATION_NAME);
 	char address[SOCK_PORT_TEXT] = "";
@@ -242,15 +239,20 @@ static void put_line(struct client *client, const struct server *server,
 	    log_field_text("ended", how),
 	    log_field_text("application_name", text_or_null(name)),
 	    log_field_text("traceparent", text_or_null(trace)),
-	    log_field_text("query", text_or_null(show(client, server, text, shown))),
 	    log_field_text("server", address),
 	    log_field_number("server_pid", server ? server->remote_pid : 0),
+	    /* last, because a plain line may be cut */
+	    log_field_text("query", text_or_null(buf_text(text))),
 	};
-	/* the server's fields come last, so that they can be left out */
-	size_t count = sizeof(fields) / sizeof(fields[0]) - (server ? 0 : 2);
+	size_t count = sizeof(fields) / sizeof(fields[0]);
 
-	if (server)
+	if (server) {
 		sock_addr_text(&server->conn.remote, server->conn.unix_port, address);
+	} else {
+		/* without those of the server */
+		fields[count - 3] = fields[count - 1];
+		count -= 2;
+	}
 	conn_log_fields(&client->conn, LEVEL_LOG | KIND_SLOW,
 	    &(struct log_fields){fields, count}, "slow %s",
 	    is_xact ? "transaction" : "query");
