@@ -33,6 +33,7 @@ static void words(void **state)
 	    (const char *const[]){"/a", "b c", "--d=e f", "", NULL});
 	cuts("'/a b' 'it''s' \"it's\"",
 	    (const char *const[]){"/a b", "it's", "it's", NULL});
+	cuts("/a b'c d'e", (const char *const[]){"/a", "bc de", NULL});
 	cuts("/a $HOME *;|&>b \\n",
 	    (const char *const[]){"/a", "$HOME", "*;|&>b", "\\n", NULL});
 }
@@ -56,6 +57,9 @@ static void refused(void **state)
 	refuses("'' /b", "absolute path");
 	refuses("/a 'b", "not closed");
 	refuses("/a b\"c", "not closed");
+	/* a shell would make one word of these */
+	refuses("'/a b'/c", "behind its closing quote");
+	refuses("/a 'b'\"c\"", "behind its closing quote");
 }
 
 int main(void)
