@@ -25,8 +25,9 @@ void conn_limits_uncount(
     struct central_view *view, struct central_pool *whole, bool is_cancel);
 /* Whether the limit has no room for another slot of this pool. */
 bool conn_limits_is_full(const struct pool *pool, enum conn_limit kind);
-/* Whether the process has more slots than allowed, because the limit was lowered. */
-bool conn_limits_is_exceeded(const struct pool *pool);
+/* Whether there are more slots than the limit allows, because it was lowered, or
+ * because servers have come from another process. */
+bool conn_limits_is_exceeded(const struct pool *pool, enum conn_limit kind);
 
 /* ---- who waits ---- */
 /* A set of limits is the sum of these. */

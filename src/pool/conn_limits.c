@@ -68,12 +68,11 @@ bool conn_limits_is_full(const struct pool *pool, enum conn_limit kind)
 	return limit && central_read(&limit_at(pool, kind)->servers) >= limit;
 }
 
-bool conn_limits_is_exceeded(const struct pool *pool)
+bool conn_limits_is_exceeded(const struct pool *pool, enum conn_limit kind)
 {
-	int limit = limit_of(pool, CONN_LIMIT_PROCESS);
+	int limit = limit_of(pool, kind);
 
-	return limit &&
-	       central_read(&limit_at(pool, CONN_LIMIT_PROCESS)->servers) > limit;
+	return limit && central_read(&limit_at(pool, kind)->servers) > limit;
 }
 
 /* ---- who waits ---- */
@@ -452,8 +451,9 @@ struct slot *conn_limits_evictable(
 
 struct slot *conn_limits_surplus(const struct pool *pool)
 {
-	const struct pool *rich =
-	    conn_limits_is_exceeded(pool) ? richest(pool->database->catalog) : NULL;
+	const struct pool *rich = conn_limits_is_exceeded(pool, CONN_LIMIT_PROCESS)
+				      ? richest(pool->database->catalog)
+				      : NULL;
 
 	return rich ? pool_longest_resting(rich) : NULL;
 }

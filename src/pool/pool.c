@@ -262,7 +262,7 @@ static struct verdict settle(struct slot *slot, uint64_t now_us)
 		return slot_retire(slot, error_text(ERROR_DATABASE_REMOVED));
 	if (pool_is_closing_for_pause(pool))
 		return slot_retire(slot, "pause mode");
-	if (conn_limits_is_exceeded(pool))
+	if (conn_limits_is_exceeded(pool, CONN_LIMIT_PROCESS))
 		return slot_retire(slot, conn_limits_surplus_reason);
 	bool is_paused = pool_is_paused(pool);
 	struct pool_request *request = is_paused ? NULL : queue_first_seeker(pool);

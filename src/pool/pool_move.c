@@ -1,6 +1,7 @@
 /*
  * Adds connections that come from another process, as if they had been opened here.
  */
+#include "pool/conn_limits.h"
 #include "pool/exchange.h"
 #include "pool/queue.h"
 #include "pool/slots.h"
@@ -38,6 +39,11 @@ void pool_move_in(struct pool *pool, struct slot *slot, struct pool_request *req
 	slot->needs_reset = was->needs_reset;
 	/* the role of its host may have become unsuitable while it was on its way */
 	hosts_review(slot);
-	if (was->is_dirty || !place)
+	/* clients that follow later bring servers; max_server_connections is kept at
+	 * each release */
+	bool is_too_many =
+	    !was->is_carried && (conn_limits_is_exceeded(pool, CONN_LIMIT_USER) ||
+				    conn_limits_is_exceeded(pool, CONN_LIMIT_DATABASE));
+	if (was->is_dirty || !place || is_too_many)
 		pool_mark_slot_dirty(slot);
 }

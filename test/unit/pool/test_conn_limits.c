@@ -19,14 +19,14 @@
 enum { SLOTS = 6, REQUESTS = 12 };
 
 /* Pools a, b and c of three databases. */
-struct room_world {
+struct limits_world {
 	struct world w;
 	struct pool *a, *b, *c;
 	struct slot slots[SLOTS];
 	struct pool_request requests[REQUESTS];
 };
 
-static void begin(struct room_world *r, const char *settings)
+static void begin(struct limits_world *r, const char *settings)
 {
 	char ini[512];
 
@@ -41,7 +41,7 @@ static void begin(struct room_world *r, const char *settings)
 	r->c = world_pool(&r->w, "c", "u3");
 }
 
-static void end(struct room_world *r)
+static void end(struct limits_world *r)
 {
 	for (int i = 0; i < SLOTS; i++)
 		pool_gone(&r->slots[i], r->w.now);
@@ -52,14 +52,14 @@ static void end(struct room_world *r)
 }
 
 /* A client comes and gets a new server. */
-static void take(struct room_world *r, struct pool *pool, int slot, int request)
+static void take(struct limits_world *r, struct pool *pool, int slot, int request)
 {
 	world_join(pool, &r->requests[request]);
 	world_ask(&r->w, &r->requests[request], VERDICT_WAIT);
 	world_dial(&r->w, pool, &r->slots[slot], VERDICT_GRANT);
 }
 
-static void give(struct room_world *r, int slot)
+static void give(struct limits_world *r, int slot)
 {
 	world_give(&r->w, &r->slots[slot], VERDICT_REST);
 	r->w.now++;
@@ -67,7 +67,7 @@ static void give(struct room_world *r, int slot)
 
 /* A client comes and waits; *limit is the value of the limit it waits for. */
 static const char *want(
-    struct room_world *r, struct pool *pool, int request, int *limit)
+    struct limits_world *r, struct pool *pool, int request, int *limit)
 {
 	if (!r->requests[request].pool)
 		world_join(pool, &r->requests[request]);
@@ -76,7 +76,7 @@ static const char *want(
 	return conn_limits_lacked(pool, limit);
 }
 
-static void evict(struct room_world *r, struct pool *pool, int slot)
+static void evict(struct limits_world *r, struct pool *pool, int slot)
 {
 	struct verdict v = world_next(&r->w, pool, VERDICT_RETIRE);
 
@@ -88,7 +88,7 @@ static void evict(struct room_world *r, struct pool *pool, int slot)
 /* A client that waits is told the limit's name and value. */
 static void the_process_is_full(void **state)
 {
-	struct room_world r;
+	struct limits_world r;
 	int limit = 0;
 
 	(void)state;
@@ -114,7 +114,7 @@ static void the_process_is_full(void **state)
 /* The pool with the most servers closes idle ones. */
 static void the_richest_gives_first(void **state)
 {
-	struct room_world r;
+	struct limits_world r;
 
 	(void)state;
 	begin(&r, "max_server_connections=4\n");
@@ -139,7 +139,7 @@ static void the_richest_gives_first(void **state)
 /* A pool that has a server must wait before it may evict below min_pool_size. */
 static void the_least_size_is_kept(void **state)
 {
-	struct room_world r;
+	struct limits_world r;
 	int limit;
 
 	(void)state;
@@ -176,7 +176,7 @@ static void the_least_size_is_kept(void **state)
 /* A pool that has servers does not evict another's only one that was used just now. */
 static void the_only_one_is_left_for_a_moment(void **state)
 {
-	struct room_world r;
+	struct limits_world r;
 
 	(void)state;
 	begin(&r, "max_server_connections=2\n");
@@ -202,7 +202,7 @@ static void the_only_one_is_left_for_a_moment(void **state)
 /* A busy pool passes on free servers: to pools without any, then by waiting time. */
 static void nobody_starves(void **state)
 {
-	struct room_world r;
+	struct limits_world r;
 	int limit;
 
 	(void)state;
@@ -242,7 +242,7 @@ static void nobody_starves(void **state)
  * a moment at a time. */
 static void two_limits_at_once(void **state)
 {
-	struct room_world r;
+	struct limits_world r;
 	int limit;
 
 	(void)state;
@@ -289,7 +289,7 @@ static void two_limits_at_once(void **state)
  * others.  It looks for room at once, and who was the first does so from then on. */
 static void who_comes_first_changes(void **state)
 {
-	struct room_world r;
+	struct limits_world r;
 	int limit;
 
 	(void)state;
@@ -313,7 +313,7 @@ static void who_comes_first_changes(void **state)
 /* A limit lowered at run time closes idle servers at once, others when idle. */
 static void a_lower_limit_counts_at_once(void **state)
 {
-	struct room_world r;
+	struct limits_world r;
 
 	(void)state;
 	begin(&r, "");
@@ -338,7 +338,7 @@ static void a_lower_limit_counts_at_once(void **state)
 /* A server that carries a cancel request does not count. */
 static void cancels_do_not_count(void **state)
 {
-	struct room_world r;
+	struct limits_world r;
 
 	(void)state;
 	begin(&r, "max_server_connections=1\n");
@@ -356,6 +356,33 @@ static void cancels_do_not_count(void **state)
 	end(&r);
 }
 
+/* A server that comes from another process beyond a limit of its database or user is
+ * closed when its client no longer needs it. */
+static void one_too_many_from_another_process(void **state)
+{
+	static const char *const settings[] = {
+	    "max_db_connections=1\n", "max_user_connections=1\n", ""};
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		static const struct slot was = {.state = SLOT_ACTIVE};
+		bool is_too_many = i < 2;
+		struct limits_world r;
+		begin(&r, settings[i]);
+		take(&r, r.a, 0, 0);
+		world_join(r.a, &r.requests[1]);
+		pool_move_in(
+		    r.a, &r.slots[1], &r.requests[1], &was, NULL, 5432, r.w.now);
+		assert_false(r.slots[0].is_dirty);
+		world_give(
+		    &r.w, &r.slots[1], is_too_many ? VERDICT_RETIRE : VERDICT_REST);
+		if (is_too_many)
+			pool_gone(&r.slots[1], r.w.now);
+		give(&r, 0);
+		end(&r);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -368,6 +395,7 @@ int main(void)
 	    cmocka_unit_test(who_comes_first_changes),
 	    cmocka_unit_test(a_lower_limit_counts_at_once),
 	    cmocka_unit_test(cancels_do_not_count),
+	    cmocka_unit_test(one_too_many_from_another_process),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
