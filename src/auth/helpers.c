@@ -98,14 +98,6 @@ void helpers_mutex_unref(struct helpers_mutex **mutexp)
 	mem_free(mutex);
 }
 
-static struct helpers_mutex *mutex_ref(struct helpers_mutex *mutex)
-{
-	if (!mutex)
-		return helpers_mutex_new();
-	atomic_fetch_add(&mutex->users, 1);
-	return mutex;
-}
-
 struct helpers *helpers_new(
     unsigned threads, unsigned queue_max, struct helpers_mutex *mutex, struct err *err)
 {
@@ -122,7 +114,9 @@ struct helpers *helpers_new(
 	e->fd = fd;
 	list_init(&e->finished);
 	pthread_mutex_init(&e->lock, NULL);
-	e->mutex = mutex_ref(mutex);
+	if (mutex)
+		atomic_fetch_add(&mutex->users, 1);
+	e->mutex = mutex ? mutex : helpers_mutex_new();
 	/* the condition uses the monotonic clock, which does not jump when the time is
 	 * set */
 	pthread_condattr_init(&attributes);
@@ -418,15 +412,6 @@ unsigned helpers_waiting(struct helpers *e, enum helpers_kind kind)
 
 /* ---- the end ---- */
 
-static void cancel_running(struct work_queue *queue)
-{
-	struct helpers_job *job;
-
-	list_for (job, &queue->running, node)
-		atomic_store(&job->is_cancelled, true);
-	pthread_cond_broadcast(&queue->has_work);
-}
-
 void helpers_free(struct helpers **e)
 {
 	struct helpers *gone = *e;
@@ -438,8 +423,13 @@ void helpers_free(struct helpers **e)
 	*e = NULL;
 	pthread_mutex_lock(&gone->lock);
 	gone->is_ending = 1;
-	for (int kind = 0; kind < HELPERS_KINDS; kind++)
-		cancel_running(&gone->queues[kind]);
+	for (int kind = 0; kind < HELPERS_KINDS; kind++) {
+		struct helpers_job *job;
+
+		list_for (job, &gone->queues[kind].running, node)
+			atomic_store(&job->is_cancelled, true);
+		pthread_cond_broadcast(&gone->queues[kind].has_work);
+	}
 	clock_gettime(CLOCK_MONOTONIC, &end);
 	end.tv_sec += LAST_WAIT_SECONDS;
 	while (gone->threads_left > 0)

@@ -576,15 +576,6 @@ compose(char text[LOG_MESSAGE_MOST], const struct log_parts *parts, bool is_json
 	return message;
 }
 
-static void keep_warning(struct shared *s, const struct log_line *line)
-{
-	struct log_warning *w = &s->warnings[s->warning_count++ % LOG_WARNINGS];
-
-	w->at_s = time(NULL);
-	w->level = log_line_level(line);
-	snprintf(w->text, sizeof(w->text), "%s", line->text);
-}
-
 /* Writes the line to all outputs. */
 static void put_line(
     struct shared *s, const struct log_line *line, const char *tag, const char *message)
@@ -631,8 +622,13 @@ void log_put_parts(struct log *log, unsigned what, const struct log_parts *parts
 	bool is_json = log_is_json(log);
 	const char *message = compose(text, parts, is_json, fmt, ap);
 	pthread_mutex_lock(&s->lock);
-	if (log_level_of(what) <= LEVEL_WARNING)
-		keep_warning(s, &line);
+	if (log_level_of(what) <= LEVEL_WARNING) {
+		struct log_warning *w = &s->warnings[s->warning_count++ % LOG_WARNINGS];
+
+		w->at_s = time(NULL);
+		w->level = log_line_level(&line);
+		snprintf(w->text, sizeof(w->text), "%s", line.text);
+	}
 	put_line(s, &line, is_json ? NULL : parts->tag, message);
 	if (!log->holds || log_level_of(what) == LEVEL_FATAL)
 		write_held(s);

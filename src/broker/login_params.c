@@ -60,15 +60,6 @@ static bool may_share(struct shared_params *g, const struct shared_params_place 
 	return is_done;
 }
 
-static bool is_as(const struct login_params *login_params, const struct vars *vars,
-    const struct buf *untracked)
-{
-	return vars_is_equal(&login_params->vars, vars) &&
-	       login_params->untracked.len == untracked->len &&
-	       (!untracked->len || memcmp(login_params->untracked.bytes,
-				       untracked->bytes, untracked->len) == 0);
-}
-
 int shared_params_replace(struct shared_params *g,
     const struct shared_params_place *place, const struct vars *vars,
     const struct buf *untracked)
@@ -78,7 +69,10 @@ int shared_params_replace(struct shared_params *g,
 
 	do {
 		shared_params_follow(g, place);
-		if (g->number && is_as(login_params, vars, untracked))
+		if (g->number && vars_is_equal(&login_params->vars, vars) &&
+		    login_params->untracked.len == untracked->len &&
+		    (!untracked->len || memcmp(login_params->untracked.bytes,
+					    untracked->bytes, untracked->len) == 0))
 			return 0;
 		for (size_t i = 0; i < vars_schema_count(schema); i++)
 			vars_copy(&login_params->vars, vars, i);

@@ -5,6 +5,7 @@
 #include "broker/transfer.h"
 
 #include "pool/notes.h"
+#include "session/conn_move.h"
 #include "session/server.h"
 #include "session/server_role.h"
 #include "session/workers.h"

@@ -84,16 +84,6 @@ static int report(struct loader *l, struct config_place at, const char *what,
 	return 0;
 }
 
-static int report_syntax(struct loader *l, struct config_place at)
-{
-	struct err line;
-
-	err_set(&line, "syntax error in configuration (%s), stopping loading",
-	    where(l, at));
-	return report(l, at, "syntax error", line.text,
-	    "write [section], key = value or %include FILE");
-}
-
 /* Reports a bad assignment; `what` is the exact reason, or NULL. */
 static int report_value(struct loader *l, struct config_place at,
     const struct ini_item *item, const char *what, const char *advice)
@@ -351,6 +341,7 @@ static int load_item(
     struct loader *l, const char *file, const struct ini_item *item, unsigned depth)
 {
 	struct config_place at = {file, item->line};
+	struct err line;
 
 	switch (item->kind) {
 	case INI_SECTION:
@@ -360,7 +351,10 @@ static int load_item(
 	case INI_INCLUDE:
 		return include(l, at, item->value, depth);
 	case INI_BAD:
-		return report_syntax(l, at);
+		err_set(&line, "syntax error in configuration (%s), stopping loading",
+		    where(l, at));
+		return report(l, at, "syntax error", line.text,
+		    "write [section], key = value or %include FILE");
 	case INI_END:
 		break;
 	}

@@ -84,16 +84,6 @@ static void begin_all_anew(struct rebalance *r, struct rebalance_load *loads)
 	}
 }
 
-/* New clients are better off at other workers for the next second. */
-static void note_overwork(const struct rebalance *r)
-{
-	struct workers *workers = workers_of(r);
-
-	for (unsigned i = 0; i < workers->worker_count; i++)
-		workers->members[i].is_overworked =
-		    r->plan.kind == REBALANCE_ACTIVE && i == r->plan.from;
-}
-
 /* ---- on the giver's thread ---- */
 
 static void watch(struct site *site, void *ctx)
@@ -179,11 +169,15 @@ static void begin_moves(struct rebalance *r)
 
 static void compare(struct rebalance *r)
 {
+	struct workers *workers = workers_of(r);
 	struct rebalance_load loads[WORKERS_MOST];
 
 	begin_all_anew(r, loads);
-	r->plan = rebalance_plan(loads, workers_of(r)->worker_count);
-	note_overwork(r);
+	r->plan = rebalance_plan(loads, workers->worker_count);
+	/* new clients are better off at other workers for the next second */
+	for (unsigned i = 0; i < workers->worker_count; i++)
+		workers->members[i].is_overworked =
+		    r->plan.kind == REBALANCE_ACTIVE && i == r->plan.from;
 	if (r->plan.kind == REBALANCE_IDLE) {
 		begin_moves(r);
 	} else if (r->plan.kind == REBALANCE_ACTIVE) {

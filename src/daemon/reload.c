@@ -19,16 +19,6 @@
 
 /* ---- taking over ---- */
 
-/* The setting `verbose`, if it is set, replaces the count of -v. */
-static int verbose_of(const struct daemon *d, const struct settings *settings)
-{
-	char text[32];
-
-	if (setting_print(setting_find("verbose"), settings, text, sizeof(text)))
-		return settings->verbose;
-	return d->options->verbose;
-}
-
 void reload_configure_log(struct daemon *d, const struct settings *s)
 {
 	struct log_config config = {
@@ -41,7 +31,11 @@ void reload_configure_log(struct daemon *d, const struct settings *s)
 
 	/* settings such as log_connections switch off kinds of lines, unless log_levels
 	 * sets the level of that kind */
-	int verbose = verbose_of(d, s);
+	char text[32];
+	/* the setting `verbose`, if it is set, replaces the count of -v */
+	int verbose = setting_print(setting_find("verbose"), s, text, sizeof(text))
+			  ? s->verbose
+			  : d->options->verbose;
 	log_levels_set_all(&config.levels, verbose);
 	if (!s->log_connections)
 		log_levels_set(&config.levels, KIND_CONNECTIONS, LEVEL_WARNING);

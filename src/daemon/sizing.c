@@ -358,14 +358,6 @@ static void find_hosts(struct sizing *s, const struct model *m)
 	arena_free(&keys);
 }
 
-static void count_host(const struct model *m, struct sizing_host *host)
-{
-	for (size_t i = 0; i < m->database_count; i++)
-		host->database_count += has_host(m, m->databases[i], host);
-	host->servers.named = most_at(m, host, true);
-	host->servers.all = most_at(m, host, false);
-}
-
 /* ---- descriptors ---- */
 
 static void count_descriptors(struct sizing *s, const struct sizing_input *input)
@@ -455,8 +447,14 @@ void sizing_init(struct sizing *s, const struct sizing_input *input)
 	}
 	if (!input->needs_no_hosts)
 		find_hosts(s, &m);
-	for (size_t i = 0; i < s->host_count; i++)
-		count_host(&m, &s->hosts[i]);
+	for (size_t i = 0; i < s->host_count; i++) {
+		struct sizing_host *host = &s->hosts[i];
+
+		for (size_t k = 0; k < m.database_count; k++)
+			host->database_count += has_host(&m, m.databases[k], host);
+		host->servers.named = most_at(&m, host, true);
+		host->servers.all = most_at(&m, host, false);
+	}
 	s->servers.named = most_at(&m, NULL, true);
 	s->servers.all = most_at(&m, NULL, false);
 	count_descriptors(s, input);

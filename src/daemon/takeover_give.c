@@ -194,22 +194,16 @@ static void count_console(struct client *client)
 	site_daemon(client->conn.site)->giving->console_count++;
 }
 
-/* Counts the clients that stay here.  The clients that were offered have not left yet.
- */
-static size_t staying_count(struct giving *g)
-{
-	size_t all = workers_client_count(&g->d->site);
-
-	g->console_count = 0;
-	each_console(&g->d->site, count_console);
-	return all - g->counts.clients - g->console_count;
-}
-
 static void commit(struct giving *g)
 {
 	struct site *site = &g->d->site;
-	size_t staying = staying_count(g);
 	struct err ignored;
+
+	/* the clients that were offered have not left yet */
+	g->console_count = 0;
+	each_console(site, count_console);
+	size_t staying =
+	    workers_client_count(site) - g->counts.clients - g->console_count;
 
 	workers_all(site, let_go_of_site);
 	each_console(site, start_console);
@@ -444,26 +438,18 @@ static void refuse_paused(struct site *site)
 	catalog_refuse_paused(site->catalog);
 }
 
-/* May another round begin?  Not during a reload, whose changes must not be put in force
- * within a round. */
-static bool may_offer_more(struct giving *g)
-{
-	struct site *site = &g->d->site;
-	struct more more = {.format = g->format};
-
-	if (g->channel && !reload_run_is_reading(site))
-		(void)workers_each(site, look_for_more, &more);
-	return more.is_there;
-}
-
 static void serve_rest(struct giving *g)
 {
 	struct site *site = &g->d->site;
-	bool has_more = may_offer_more(g);
+	struct more more = {.format = g->format};
 	bool is_over = giving_now(g) >= g->drain_until_us;
 	size_t client_count = workers_client_count(site);
 
-	if (has_more && !is_over && site->shutdown == SHUTDOWN_NONE) {
+	/* no round begins during a reload, whose changes must not be put in force
+	 * within one */
+	if (g->channel && !reload_run_is_reading(site))
+		(void)workers_each(site, look_for_more, &more);
+	if (more.is_there && !is_over && site->shutdown == SHUTDOWN_NONE) {
 		hold_still(g);
 		return;
 	}

@@ -244,17 +244,6 @@ static int begin(struct taking *t, const struct record_origin *origin)
 	return t->handoff ? 0 : -1;
 }
 
-/* A linked server must come directly after its client. */
-static int check_order(struct taking *t, const struct record *record)
-{
-	bool is_due = record->kind == RECORD_SERVER && record->server.is_linked;
-
-	if (is_due != t->is_linked)
-		return err_set(&t->err, "a client without its server");
-	t->is_linked = record->kind == RECORD_CLIENT && record->client.is_linked;
-	return 0;
-}
-
 static int look(struct taking *t, const struct record *record, int fd)
 {
 	bool has_descriptor = record->kind == RECORD_CLIENT ||
@@ -269,8 +258,10 @@ static int look(struct taking *t, const struct record *record, int fd)
 		return begin(t, &record->origin);
 	if (!t->handoff)
 		return err_set(&t->err, "it has no beginning");
-	if (check_order(t, record) < 0)
-		return -1;
+	/* a linked server must come directly after its client */
+	if ((record->kind == RECORD_SERVER && record->server.is_linked) != t->is_linked)
+		return err_set(&t->err, "a client without its server");
+	t->is_linked = record->kind == RECORD_CLIENT && record->client.is_linked;
 	return handoff_check(t->handoff, record, &t->err);
 }
 

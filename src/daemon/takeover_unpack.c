@@ -77,17 +77,6 @@ static int take_fd(struct packed_record *packed)
 	return fd;
 }
 
-static void unpack_pair(struct batch *batch, struct handoff *handoff,
-    const struct record_client *client, int fd, struct arena *arena)
-{
-	struct packed_record *next = take_first(&batch->packed_records);
-	struct record server;
-
-	decode(&server, next, arena);
-	handoff_take_client(handoff, client, fd, &server.server, take_fd(next));
-	packed_record_free(&next);
-}
-
 /* The client has been counted when it was shared out. */
 static void unpack_client(struct batch *batch, struct handoff *handoff,
     struct packed_record *packed, const struct record_client *client,
@@ -97,10 +86,17 @@ static void unpack_client(struct batch *batch, struct handoff *handoff,
 
 	if (member)
 		workers_arrival_begins(member);
-	if (packed->is_linked)
-		unpack_pair(batch, handoff, client, take_fd(packed), arena);
-	else
+	if (packed->is_linked) {
+		struct packed_record *next = take_first(&batch->packed_records);
+		struct record server;
+
+		decode(&server, next, arena);
+		handoff_take_client(
+		    handoff, client, take_fd(packed), &server.server, take_fd(next));
+		packed_record_free(&next);
+	} else {
 		handoff_take_client(handoff, client, take_fd(packed), NULL, -1);
+	}
 	if (member)
 		workers_arrival_ends(member);
 }

@@ -109,17 +109,6 @@ static void count_at_work(struct worker_threads *threads, int change)
 	pthread_mutex_unlock(&threads->lock);
 }
 
-/* Waits until no worker can send messages any more, so that no mailbox is freed too
- * early. */
-static void await_end_of_all(struct worker_threads *threads)
-{
-	count_at_work(threads, -1);
-	pthread_mutex_lock(&threads->lock);
-	while (threads->at_work > 0)
-		pthread_cond_wait(&threads->changed, &threads->lock);
-	pthread_mutex_unlock(&threads->lock);
-}
-
 static void stop(struct thread_message *message)
 {
 	struct worker_thread *w = container_of(message, struct worker_thread, stop);
@@ -146,7 +135,14 @@ static void *worker_main(void *arg)
 		note(w, &w->has_failed);
 	}
 	w->is_empty = w->site.loop && site_build_empty(&w->site) == 0;
-	await_end_of_all(w->threads);
+	/* waits until no worker can send messages any more, so that no mailbox is freed
+	 * too early */
+	struct worker_threads *threads = w->threads;
+	count_at_work(threads, -1);
+	pthread_mutex_lock(&threads->lock);
+	while (threads->at_work > 0)
+		pthread_cond_wait(&threads->changed, &threads->lock);
+	pthread_mutex_unlock(&threads->lock);
 	if (w->is_empty)
 		site_build_free(&w->site);
 	note(w, &w->has_ended);

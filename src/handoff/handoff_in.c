@@ -13,6 +13,7 @@
 #include "pool/credentials.h"
 #include "session/cancel_keys.h"
 #include "session/client.h"
+#include "session/conn_move.h"
 #include "session/server.h"
 #include "session/server_role.h"
 #include "session/workers.h"
@@ -109,16 +110,6 @@ static int take_vars(const struct handoff *m, const struct record_vars *from,
 
 /* ---- life ---- */
 
-/* Texts of the sender keep their ids, and our new ids are greater.  So a server never
- * has two texts under one name. */
-static void skip_ids(struct site *site, const struct record_origin *origin)
-{
-	while (site->next_id < origin->next_id + ID_GAP)
-		site->next_id += site->id_step * ID_GAP;
-	prepared_registry_skip(site->prepared, origin->last_text + ID_GAP);
-	prepared_registry_skip(site->sql_prepared, origin->last_sql_text + ID_GAP);
-}
-
 struct handoff *handoff_new(
     struct site *site, const struct record_origin *origin, struct err *err)
 {
@@ -133,7 +124,12 @@ struct handoff *handoff_new(
 	m->site = site;
 	m->texts = map_new();
 	map_params(m, &origin->names);
-	skip_ids(site, origin);
+	/* Texts of the sender keep their ids, and our new ids are greater.  So a server
+	 * never has two texts under one name. */
+	while (site->next_id < origin->next_id + ID_GAP)
+		site->next_id += site->id_step * ID_GAP;
+	prepared_registry_skip(site->prepared, origin->last_text + ID_GAP);
+	prepared_registry_skip(site->sql_prepared, origin->last_sql_text + ID_GAP);
 	return m;
 }
 
@@ -447,15 +443,6 @@ static void enter_client(const struct handoff *m, struct client *client,
 	client->request.in_pool.is_logged_in = true;
 }
 
-static void take_key(struct client *client, const struct record_bytes *key)
-{
-	struct site *site = client->conn.site;
-
-	cancel_key_set(&client->cancel_key, key->at, key->len);
-	(void)cancel_keys_add(
-	    site->cancel_keys, &client->cancel_key, workers_place(site));
-}
-
 /* The generation of what has arrived.  Another process has counted in another way; what
  * was out of date there is marked. */
 static uint32_t generation_of(const struct prepared_text *text, uint32_t present)
@@ -507,7 +494,9 @@ static struct client *make_client(const struct handoff *m,
 
 	fill_conn(m, &client->conn, &from->conn);
 	enter_client(m, client, from, pool);
-	take_key(client, &from->key);
+	cancel_key_set(&client->cancel_key, from->key.at, from->key.len);
+	(void)cancel_keys_add(
+	    m->site->cancel_keys, &client->cancel_key, workers_place(m->site));
 	client->request.in_pool.query_us = at_us(m, from->query_us);
 	client->request.in_pool.last_us = at_us(m, from->last_us);
 	client->xact_us = at_us(m, from->xact_us);

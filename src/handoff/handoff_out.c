@@ -10,6 +10,7 @@
 #include "handoff/movable.h"
 #include "pool/credentials.h"
 #include "session/client.h"
+#include "session/conn_move.h"
 #include "session/server.h"
 #include "wire/prepared.h"
 
@@ -480,25 +481,6 @@ static void offer_client(struct offer *offer, struct client *client)
 
 /* ---- all of it ---- */
 
-static bool is_silent(const struct movable *thing)
-{
-	const struct server *linked =
-	    thing->client ? client_server(thing->client) : NULL;
-
-	return conn_is_silent(thing->conn) &&
-	       (!linked || conn_is_silent(&linked->conn));
-}
-
-/* Lets everything continue that still moved when its time was over. */
-static void go_on(const struct movable *thing)
-{
-	struct server *linked = thing->client ? client_server(thing->client) : NULL;
-
-	conn_start(thing->conn);
-	if (linked)
-		conn_start(&linked->conn);
-}
-
 static void offer_one(void *ctx, const struct movable *thing)
 {
 	struct offer *offer = ctx;
@@ -516,8 +498,13 @@ static void offer_one(void *ctx, const struct movable *thing)
 		return;
 	if (!thing->conn->is_stopped || is_pair_part || offer->has_failed)
 		return;
-	if (!is_silent(thing)) {
-		go_on(thing);
+	struct server *linked = thing->client ? client_server(thing->client) : NULL;
+	if (!conn_is_silent(thing->conn) ||
+	    (linked && !conn_is_silent(&linked->conn))) {
+		/* its time is over, and it still moves: it continues here */
+		conn_start(thing->conn);
+		if (linked)
+			conn_start(&linked->conn);
 		return;
 	}
 	arena_free(&offer->arena);

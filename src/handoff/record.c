@@ -133,20 +133,15 @@ static void *form_list(struct form *f, void *list, size_t *count, size_t size)
 
 /* ---- parts ---- */
 
-static void form_addr(struct form *f, struct sock_addr *v)
-{
-	form_u16(f, &v->family);
-	form_u16(f, &v->port);
-	for (size_t i = 0; i < sizeof(v->ip); i++)
-		form_u8(f, &v->ip[i]);
-	form_u32(f, &v->scope);
-}
-
 static void form_conn(struct form *f, struct record_conn *v)
 {
 	form_u64(f, &v->id);
 	form_u64(f, &v->age_us);
-	form_addr(f, &v->remote);
+	form_u16(f, &v->remote.family);
+	form_u16(f, &v->remote.port);
+	for (size_t i = 0; i < sizeof(v->remote.ip); i++)
+		form_u8(f, &v->remote.ip[i]);
+	form_u32(f, &v->remote.scope);
 	form_int(f, &v->peer_pid);
 	form_u16(f, &v->unix_port);
 	form_u64(f, &v->passing);
@@ -433,14 +428,6 @@ static void form_server(struct form *f, struct record_server *v)
 	form_replay(f, v);
 }
 
-static void form_keys(struct form *f, struct scram_keys *v)
-{
-	for (size_t i = 0; i < SCRAM_KEY_LEN; i++) {
-		form_u8(f, &v->client_key[i]);
-		form_u8(f, &v->server_key[i]);
-	}
-}
-
 static void form_pool(struct form *f, struct record_pool *v)
 {
 	form_text(f, &v->database);
@@ -448,7 +435,10 @@ static void form_pool(struct form *f, struct record_pool *v)
 	form_optional(f, &v->found);
 	form_u64(f, &v->found_us);
 	FORM_BOOL(f, v->has_keys);
-	form_keys(f, &v->keys);
+	for (size_t i = 0; i < SCRAM_KEY_LEN; i++) {
+		form_u8(f, &v->keys.client_key[i]);
+		form_u8(f, &v->keys.server_key[i]);
+	}
 	form_optional(f, &v->remembered);
 	form_text(f, &v->entry);
 	FORM_BOOL(f, v->has_known);

@@ -20,6 +20,7 @@
 #include "login/long_parts.h"
 #include "login/proxy.h"
 #include "session/client.h"
+#include "session/conn_move.h"
 #include "session/dispatch.h"
 #include "session/listener.h"
 #include "session/reserved_fds.h"

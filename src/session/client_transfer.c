@@ -11,6 +11,7 @@
 #include "pool/credentials.h"
 #include "session/client.h"
 #include "session/client_snapshot.h"
+#include "session/conn_move.h"
 #include "session/workers.h"
 #include "wire/prepared.h"
 
@@ -93,21 +94,14 @@ static int unpack_vars(struct client_transfer *t, struct site *site)
 	return failed | vars_take_all(params->asked, &at);
 }
 
-static struct database *find_database(const struct client_transfer *t)
+static void join_pool(struct client_transfer *t)
 {
+	struct client *client = t->client;
 	bool is_new;
 	struct database *db =
 	    catalog_database(t->to->site->catalog, t->database, &is_new);
 
-	return db && db->service->moves == t->moves ? db : NULL;
-}
-
-static void join_pool(struct client_transfer *t)
-{
-	struct client *client = t->client;
-	struct database *db = find_database(t);
-
-	if (!db) {
+	if (!db || db->service->moves != t->moves) {
 		catalog_lose_client(t->to->site->catalog, t->database, t->user);
 		mem_free(t->packed);
 		conn_doom(&client->conn, "%s", error_text(ERROR_DATABASE_REMOVED));

@@ -165,14 +165,6 @@ static void call_free(struct call *call)
 	mem_free(call);
 }
 
-static void call_set(struct call *call, enum call_state state)
-{
-	pthread_mutex_lock(&call->lock);
-	call->state = state;
-	pthread_cond_signal(&call->changed);
-	pthread_mutex_unlock(&call->lock);
-}
-
 /* The call begins.  False: the caller has given it up. */
 static bool claim_call(struct call *call)
 {
@@ -196,7 +188,10 @@ static void call_arrived(struct thread_message *message)
 		return;
 	}
 	call->fn(call->member->site, call->ctx);
-	call_set(call, CALL_DONE);
+	pthread_mutex_lock(&call->lock);
+	call->state = CALL_DONE;
+	pthread_cond_signal(&call->changed);
+	pthread_mutex_unlock(&call->lock);
 }
 
 /* Waits for the end of a call; false: it did not begin in time.  One that has begun is

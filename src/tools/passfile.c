@@ -136,19 +136,11 @@ static bool next_place(const char **hosts, const char **ports, char *host, char 
 	return true;
 }
 
-static char *secret_for(const char *file, size_t size, const struct passfile_key *key)
-{
-	char host[NAME_MAX_LEN], port[NAME_MAX_LEN] = "5432", *secret = NULL;
-	const char *hosts = key->host, *ports = key->port;
-
-	while (!secret && next_place(&hosts, &ports, host, port))
-		secret = secret_for_host(file, size, key, host, port);
-	return secret;
-}
-
 char *passfile_find(const char *path, const struct passfile_key *key, struct err *err)
 {
-	char *file, *secret;
+	char *file, *secret = NULL;
+	char host[NAME_MAX_LEN], port[NAME_MAX_LEN] = "5432";
+	const char *hosts = key->host, *ports = key->port;
 	size_t len;
 	struct stat st;
 
@@ -173,7 +165,8 @@ char *passfile_find(const char *path, const struct passfile_key *key, struct err
 		err_prefix(err, "the password file %s cannot be read: ", path);
 		return NULL;
 	}
-	secret = secret_for(file, len + 1, key);
+	while (!secret && next_place(&hosts, &ports, host, port))
+		secret = secret_for_host(file, len + 1, key, host, port);
 	mem_free_secret(file);
 	return secret;
 }

@@ -203,24 +203,17 @@ struct order {
 	const struct view *view;
 };
 
-/* Columns of fixed length are numbers. */
-static int compare_cells(
-    const struct column *column, const struct cell *a, const struct cell *b)
-{
-	long long x = a->number, y = b->number;
-
-	if (column->type->len > 0)
-		return (x > y) - (x < y);
-	return strcmp(a->text ? a->text : "", b->text ? b->text : "");
-}
-
 static int compare(const void *a, const void *b)
 {
 	const struct order *x = a, *y = b;
 
 	for (size_t i = 0; i < x->view->sorted_by; i++) {
-		int result = compare_cells(
-		    &x->view->columns[i], &x->row->cells[i], &y->row->cells[i]);
+		const struct cell *p = &x->row->cells[i], *q = &y->row->cells[i];
+		/* columns of fixed length are numbers */
+		bool is_number = x->view->columns[i].type->len > 0;
+		int result =
+		    is_number ? (p->number > q->number) - (p->number < q->number)
+			      : strcmp(p->text ? p->text : "", q->text ? q->text : "");
 		if (result)
 			return result;
 	}

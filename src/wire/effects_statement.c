@@ -187,22 +187,17 @@ static void set_statement(struct effects_look *l)
 
 /* ---- RESET ---- */
 
-/* Reads the target of a RESET; the token is the first one behind RESET. */
-static uint64_t take_reset(struct effects_look *l)
-{
-	if (is_word(l, "all"))
-		return UINT64_MAX;
-	if (is_word(l, "time")) /* RESET TIME ZONE */
-		return parameter(l, "TimeZone");
-	return take_name(l);
-}
-
 static void reset_statement(struct effects_look *l)
 {
 	struct reset_effects more = {.has_reset = true};
 
 	effects_inner_next(l);
-	more.session = take_reset(l);
+	if (is_word(l, "all"))
+		more.session = UINT64_MAX;
+	else if (is_word(l, "time")) /* RESET TIME ZONE */
+		more.session = parameter(l, "TimeZone");
+	else
+		more.session = take_name(l);
 	effects_add_resets(&l->effects.resets, &more);
 }
 

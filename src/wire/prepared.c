@@ -260,21 +260,16 @@ void prepared_put_reading(const char *reading, uint32_t generation, struct buf *
 	buf_put_u8(out, 0);
 }
 
-/* What follows the reading in that of the text: "" or its generation.  NULL: the text
- * is read in another way. */
-static const char *behind_reading(const struct prepared_text *t, const char *reading)
-{
-	const char *at = parse_context_reading(t->context);
-	size_t len = strlen(reading);
-
-	if (strncmp(at, reading, len) != 0)
-		return NULL;
-	return !at[len] || at[len] == GENERATION_MARK ? at + len : NULL;
-}
-
 bool prepared_is_read_as(const struct prepared_text *t, const char *reading)
 {
-	return !t->context || (reading && behind_reading(t, reading));
+	if (!t->context)
+		return true;
+	if (!reading)
+		return false;
+	const char *at = parse_context_reading(t->context);
+	size_t len = strlen(reading);
+	return strncmp(at, reading, len) == 0 &&
+	       (!at[len] || at[len] == GENERATION_MARK);
 }
 
 const char *prepared_reading(const struct prepared_text *t)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "../stage/stage.h"
+#include "session/conn_move.h"
 #include "wire/message.h"
 
 /* clang-format off: needs some of the headers above */
