@@ -15,7 +15,20 @@ BOUNDS = {
     "members of struct link": (25, 25),
     "members of struct client": (29, 32),
     "words that are going": (0, 0),
+    "files of the workers' machinery": (11, 11),
+    "lines of the workers' machinery": (2702, 2800),
+    "tuned times of the workers' machinery": (9, 10),
+    "lines of tests of the workers' machinery": (5946, 4000),
 }
+
+# What makes several threads one pooler, and the tests that are about nothing else.
+MACHINERY = ["src/%s.c" % name for name in """
+broker/transfer daemon/rebalance daemon/rebalance_plan daemon/worker_threads net/mailbox
+pool/central pool/exchange session/cancel_keys session/client_transfer session/migrate
+session/workers""".split()]
+MACHINERY_TESTS = re.compile(r"^test/.*/(?:test_workers(?:_\w+)?\.py|prop_workers\.c|"
+                             r"test_(?:workers|exchange|transfer|cancel_workers|rebalance_plan)\.c)$")
+TUNED_TIME = re.compile(r"\b[A-Z]\w*_(?:US|MS|S) = \d")
 
 STRUCTS = {"pool": "include/pool/pool.h", "link": "include/session/server.h",
            "client": "include/session/client.h"}
@@ -90,6 +103,13 @@ def figures(root):
         "static functions with one caller": (len(called), []),
         "predicates that act": (len(acting), acting),
         "words that are going": (len(words), words),
+        "files of the workers' machinery": (sum(f in texts for f in MACHINERY), []),
+        "lines of the workers' machinery": (sum(texts.get(f, "").count("\n") for f in MACHINERY), []),
+        "tuned times of the workers' machinery":
+            (sum(len(TUNED_TIME.findall(texts.get(f, ""))) for f in MACHINERY + [
+                f.replace("src/", "include/").replace(".c", ".h") for f in MACHINERY]), []),
+        "lines of tests of the workers' machinery":
+            (sum(tree.text(root, f).count("\n") for f in tree.files(root) if MACHINERY_TESTS.match(f)), []),
     }
     for struct, header in STRUCTS.items():
         found["members of struct " + struct] = (members(plain.get(header, ""), struct), [])
