@@ -35,7 +35,7 @@ void broker_review_all(struct site *site);
  * 16).  ctx is the site; for dns_on_change. */
 void broker_lose_address(void *ctx, const char *host, const struct sock_addr *gone);
 /* Runs pool_next for this pool later in this turn. */
-void broker_kick(struct pool *pool);
+void broker_schedule(struct pool *pool);
 
 /* The server's present value of parameter i becomes its own value, and new clients are
  * greeted with it.  -1: no memory. */

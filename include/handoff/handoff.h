@@ -44,7 +44,7 @@ int handoff_offer(struct site *site, bool is_first, handoff_emit_fn *emit, void 
 /* Another process has taken over what was offered: closes it here silently.
  * handoff_keep follows. */
 void handoff_let_go(struct site *site);
-/* Everything that still exists here continues; all pools have to be kicked
+/* Everything that still exists here continues; all pools have to be scheduled
  * afterwards. */
 void handoff_keep(struct site *site);
 

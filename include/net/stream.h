@@ -106,7 +106,7 @@ void stream_open(
 /* Like stream_open, for a peer that has already sent something, which saves a turn: the
  * bytes are delivered from inside the call.  The owner must not close the stream during
  * the call. */
-void stream_open_hearing(
+void stream_open_recv_now(
     struct stream *s, struct net *net, int fd, const struct stream_ops *ops);
 /* Begins to connect; later the loop calls `connected` or `ended`.  -1: it failed at
  * once (err), and the stream is not open. */
@@ -136,7 +136,7 @@ int stream_start_tls(struct stream *s, struct tls_context *context,
     struct err *err);
 /* For the questions of net/tls.h; NULL: in clear, or the handshake is not complete. */
 const struct tls *stream_tls(const struct stream *s);
-/* Takes the TLS state off a stream that is hushed and silent, so that another stream
+/* Takes the TLS state off a stream that is quiesced and silent, so that another stream
  * can continue it over the same socket; it then belongs to the caller.  Records that
  * were received but not read are appended to `sealed`.  NULL: the stream has no TLS. */
 struct tls *stream_take_tls(struct stream *s, struct buf *sealed);
@@ -168,15 +168,15 @@ void stream_resume(struct stream *s);
 
 /* Pauses, and also stops the engine from taking bytes from the socket, because the
  * socket is about to be handed to another process.  stream_resume ends that. */
-void stream_hush(struct stream *s);
-/* Whether a hushed stream can be handed over: no request is pending that could take
+void stream_quiesce(struct stream *s);
+/* Whether a quiesced stream can be handed over: no request is pending that could take
  * bytes from the socket, and all output was sent. */
 bool stream_is_silent(const struct stream *s);
 /* Appends what was received and not yet delivered, without removing it.  Appends
  * nothing with TLS; stream_take_tls gives the records. */
 void stream_put_unread(const struct stream *s, struct buf *out);
 
-/* Takes the descriptor off a stream that is hushed and silent, and returns it.  The
+/* Takes the descriptor off a stream that is quiesced and silent, and returns it.  The
  * caller owns it; the stream can only be closed then, which does not end the
  * connection. */
 int stream_take_fd(struct stream *s);

@@ -143,7 +143,7 @@ struct catalog {
 struct catalog_events {
 	/* Something has changed for this pool: pool_next must be called until it
 	 * returns NONE. */
-	void (*kick)(void *ctx, struct pool *pool);
+	void (*schedule)(void *ctx, struct pool *pool);
 	/* The pool's slots and clients must go, because the database was removed, or by
 	 * KILL.  reason is the text for clients and log ("database removed").
 	 * pool_free_if_unused frees the pool when the last of them has left.  Not
@@ -155,7 +155,7 @@ struct catalog_events {
 	void (*hint)(
 	    void *ctx, const struct host *host, const struct host_report *report);
 	/* The pool is about to be freed: free pool->runner, and remove the pool from
-	 * the queue of kicked pools. */
+	 * the queue of scheduled pools. */
 	void (*freed)(void *ctx, struct pool *pool);
 };
 
@@ -252,8 +252,8 @@ void database_spread(struct database *db, const char *addresses);
 
 /* RECONNECT: marks the pools of one database dirty, or all pools (db NULL). */
 void catalog_mark_dirty(struct catalog *c, struct database *db);
-/* A pause has changed, of one database or of all (db NULL): kicks their pools. */
-void catalog_kick_all(struct catalog *c, struct database *db);
+/* A pause has changed, of one database or of all (db NULL): schedules their pools. */
+void catalog_schedule_all(struct catalog *c, struct database *db);
 /* In a process that another one has taken over nobody can end a pause: the clients that
  * wait for paused databases are refused. */
 void catalog_refuse_paused(struct catalog *c);

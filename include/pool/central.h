@@ -79,7 +79,7 @@ struct central_part {
 	/* protected by the lock; only its worker changes them, and so may read them
 	 * without it */
 	struct list
-	    seekers; /* struct pool_request by .kind_node: they wait for any server */
+	    waiters; /* struct pool_request by .kind_node: they wait for any server */
 	bool wants_params; /* clients wait for the parameters */
 	bool is_closed;    /* it is paused, so its clients get no server */
 	struct heap_node rooms[CONN_LIMIT_COUNT]; /* in the heaps of its limits */
@@ -98,7 +98,7 @@ struct central_place {
 struct central_pool {
 	struct central_name name;
 	struct central_limit *limits[CONN_LIMIT_COUNT]; /* one reference to each */
-	atomic_int waiting; /* seekers of all parts; changed under the lock */
+	atomic_int waiting; /* waiters of all parts; changed under the lock */
 	atomic_int clients; /* that have joined the pool, at all workers */
 	/* servers that have logged in, at all workers or on their way */
 	atomic_int connected;

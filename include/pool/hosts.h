@@ -179,7 +179,7 @@ bool hosts_may_replace(const struct pool *pool);
 /* Whether the slot is at the host that is furthest ahead of its share. */
 bool hosts_may_spare(const struct slot *slot, const struct host *wanted);
 /* The slot was lent to a client. */
-void hosts_lend(struct slot *slot);
+void hosts_assign(struct slot *slot);
 
 /* ---- what happens to slots; those that carry cancel requests are at no host ---- */
 /* The pool's next connection is to this host, and is counted there from now on. */

@@ -87,7 +87,7 @@ enum request_state {
 struct pool_request {
 	struct node node; /* in pool->clients (resting and linked) or pool->waiting */
 	struct node
-	    kind_node; /* while waiting: in part.seekers, newcomers or replicas */
+	    kind_node; /* while waiting: in part.waiters, param_waiters or replicas */
 	struct pool *pool;
 	struct slot *slot;  /* while linked */
 	uint64_t query_us;  /* start of the current query; 0: none is being timed */
@@ -125,9 +125,9 @@ struct pool {
 	struct list clients; /* struct pool_request: logged in, resting or linked */
 	struct list waiting; /* struct pool_request: waiting, first come first served */
 	/* the waiting requests by what they need, in the same order; those for any slot
-	 * (REQUEST_QUERY, REQUEST_AUTH) are in part.seekers */
-	struct list newcomers; /* for the login parameters: REQUEST_PARAMS */
-	struct list replicas;  /* for their own connection: REQUEST_REPLICATION */
+	 * (REQUEST_QUERY, REQUEST_AUTH) are in part.waiters */
+	struct list param_waiters; /* for the login parameters: REQUEST_PARAMS */
+	struct list replicas;      /* for their own connection: REQUEST_REPLICATION */
 	struct list cancels_waiting,
 	    cancels_active;       /* cancel requests, by nodes of the owner */
 	struct runner *runner;    /* owned by the broker; NULL: not made yet */
@@ -155,7 +155,7 @@ struct pool {
 	bool speaks_3_0;
 	/* clients and servers are being closed; the pool is freed when empty */
 	bool is_killed;
-	bool is_kicked; /* set by the broker: the pool is queued for pool_next */
+	bool is_scheduled; /* set by the broker: the pool is queued for pool_next */
 };
 
 enum verdict_kind {
@@ -200,8 +200,8 @@ struct verdict {
 };
 
 /*
- * Every change that could make pool_next return something kicks the pool
- * (catalog_events.kick), also pools other than the one in the call.
+ * Every change that could make pool_next return something schedules the pool
+ * (catalog_events.schedule), also pools other than the one in the call.
  *
  * Counted here: stats.server_assignment_count and stats.wait_time_us, and in latency
  * how long clients wait and how long connecting takes.

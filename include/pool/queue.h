@@ -28,7 +28,7 @@ static inline struct pool_request *queue_first(const struct pool *pool)
 /* Returns an idle slot that may be lent, or NULL. */
 struct slot *queue_idle_slot(const struct pool *pool);
 /* Returns the first request that waits for any slot, or NULL. */
-struct pool_request *queue_first_seeker(const struct pool *pool);
+struct pool_request *queue_first_waiter(const struct pool *pool);
 /* Links the two; request may have been waiting.  The caller changes the state of the
  * slot. */
 void queue_link(struct pool_request *request, struct slot *slot, uint64_t now_us);

@@ -8,12 +8,12 @@
 #include "pool/pool.h"
 
 /* Queues the pool for pool_next. */
-static inline void pool_kick(struct pool *pool)
+static inline void pool_schedule(struct pool *pool)
 {
 	struct catalog *c = pool->database->catalog;
 
-	if (!pool->is_kicked)
-		c->events->kick(c->events_ctx, pool);
+	if (!pool->is_scheduled)
+		c->events->schedule(c->events_ctx, pool);
 }
 
 /* Notes the time, which never goes back. */

@@ -165,7 +165,7 @@ static inline void conn_hand_on(struct conn *conn, const struct conn_ops *ops)
 void conn_open(struct conn *conn, int fd);
 /* Takes over a connected socket, and reads at once, within the call, what the peer has
  * sent already. */
-void conn_open_hearing(struct conn *conn, int fd);
+void conn_open_recv_now(struct conn *conn, int fd);
 /* conn_ops.part for owners that ignore the rest of such a message. */
 enum step conn_ignore_part(
     struct conn *conn, struct block *block, const uint8_t *p, size_t len);

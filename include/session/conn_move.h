@@ -8,9 +8,9 @@
 #include "session/conn.h"
 
 /* For a takeover: conn_stop, and the engine takes no more bytes from the socket. */
-void conn_hush(struct conn *conn);
-/* After conn_hush: is nothing in transit any more?  Then all output has been sent, and
- * what the peer has sent is in memory here or still in the socket. */
+void conn_quiesce(struct conn *conn);
+/* After conn_quiesce: is nothing in transit any more?  Then all output has been sent,
+ * and what the peer has sent is in memory here or still in the socket. */
 bool conn_is_silent(const struct conn *conn);
 /*
  * To another site of the process as the same object.  conn_leave: no more messages are

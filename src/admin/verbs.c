@@ -388,7 +388,7 @@ static bool is_switching(const struct order *order, const struct database *db)
 static void pause_one(struct database *db)
 {
 	db->paused = true;
-	catalog_kick_all(db->catalog, db);
+	catalog_schedule_all(db->catalog, db);
 }
 
 static void verb_pause(const struct order *order)
@@ -412,7 +412,7 @@ static void verb_pause(const struct order *order)
 static void resume_one(struct database *db)
 {
 	db->paused = db->is_switching = false;
-	catalog_kick_all(db->catalog, db);
+	catalog_schedule_all(db->catalog, db);
 }
 
 static void verb_resume(const struct order *order)

@@ -166,7 +166,7 @@ static void runner_work(struct later *l)
 	struct verdict v;
 	const char *sql;
 
-	pool->is_kicked = false;
+	pool->is_scheduled = false;
 	/* connections that were offered to another process must stay as they were
 	 * described */
 	if (site->shutdown == SHUTDOWN_NOW || pool->database->catalog->is_offered)
@@ -234,19 +234,19 @@ static void runner_wake(struct deadline *d)
 	loop_later(runner->site->loop, &runner->work);
 }
 
-static void broker_kick_at(struct site *site, struct pool *pool)
+static void broker_schedule_at(struct site *site, struct pool *pool)
 {
-	if (pool->is_kicked)
+	if (pool->is_scheduled)
 		return;
-	pool->is_kicked = true;
+	pool->is_scheduled = true;
 	loop_later(site->loop, &pool_runner(site, pool)->work);
 }
 
 /* ---- events of the catalog ---- */
 
-static void on_kick(void *ctx, struct pool *pool)
+static void on_schedule(void *ctx, struct pool *pool)
 {
-	broker_kick_at(ctx, pool);
+	broker_schedule_at(ctx, pool);
 }
 
 static void kill_asks(struct list *requests, const char *reason)
@@ -312,7 +312,7 @@ static void on_hint(
 
 static const struct catalog_events broker_catalog_events = {
     .hint = on_hint,
-    .kick = on_kick,
+    .schedule = on_schedule,
     .kill = on_kill,
     .freed = on_freed,
 };
@@ -372,7 +372,7 @@ static void on_logged_in(struct server *server)
 	v = pool_logged_in(&server->slot, site_now(site));
 	note(pool, &v);
 	broker_place(server, &v);
-	broker_kick_at(site, pool);
+	broker_schedule_at(site, pool);
 }
 
 static void on_tested(struct server *server)
@@ -464,7 +464,7 @@ enum broker_answer broker_ask(struct request *request, enum request_kind kind,
 		*sqlstate =
 		    v.sqlstate ? v.sqlstate : error_sqlstate(ERROR_CONNECTION_LOST);
 		*text = v.text;
-		broker_kick_at(site, pool);
+		broker_schedule_at(site, pool);
 		return v.is_full ? BROKER_FULL : BROKER_REFUSED;
 	default:
 		return BROKER_WAIT;
@@ -505,13 +505,13 @@ void broker_review_all(struct site *site)
 		for (size_t i = 0; i < 2; i++)
 			list_for_safe (slot, next, &pool->slots[resting[i]], node)
 				on_review(slot_server(slot));
-		broker_kick_at(site, pool);
+		broker_schedule_at(site, pool);
 	}
 }
 
-void broker_kick(struct pool *pool)
+void broker_schedule(struct pool *pool)
 {
-	broker_kick_at(pool->database->catalog->events_ctx, pool);
+	broker_schedule_at(pool->database->catalog->events_ctx, pool);
 }
 
 int broker_learn(struct server *server, size_t i)

@@ -56,7 +56,7 @@ static void join_pool(struct transfer *t, struct pool *pool)
 		was.is_dirty = true;
 	buf_done(&unread);
 	site->transfer_counts.in++;
-	site->transfer_counts.waits_served += !list_is_empty(&pool->part.seekers);
+	site->transfer_counts.waits_served += !list_is_empty(&pool->part.waiters);
 	server->slot = (struct slot){.pool = NULL};
 	pool_move_in(pool, &server->slot, NULL, &was, server->host, server->port,
 	    conn_now(&server->conn));
@@ -64,7 +64,7 @@ static void join_pool(struct transfer *t, struct pool *pool)
 	site->server_events->review(server);
 	/* the site was suspended while the server was on its way */
 	if (site->catalog->suspended && server->slot.state == SLOT_IDLE)
-		conn_hush(&server->conn);
+		conn_quiesce(&server->conn);
 }
 
 static void arrived(struct thread_message *message)

@@ -89,7 +89,7 @@ static void job_finish(struct cancel_job *job, const char *reason)
 			target->conn.ops->review(&target->conn);
 	}
 	mem_free(job);
-	broker_kick(pool);
+	broker_schedule(pool);
 	pool_free_if_unused(pool);
 }
 
@@ -154,7 +154,7 @@ static void job_try(struct cancel_job *job)
 	if (limit)
 		conn_set_deadline(&sender->conn, conn_now(&sender->conn) + limit);
 	/* there may be room for the next request, too */
-	broker_kick(job->pool);
+	broker_schedule(job->pool);
 }
 
 static void job_retry(struct deadline *d)

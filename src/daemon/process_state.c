@@ -23,7 +23,7 @@ enum { SUSPEND_CHECK_US = 10000 };
 static void pause_site(struct site *site)
 {
 	site->catalog->paused = true;
-	catalog_kick_all(site->catalog, NULL);
+	catalog_schedule_all(site->catalog, NULL);
 }
 
 void process_state_pause(struct site *site)
@@ -34,7 +34,7 @@ void process_state_pause(struct site *site)
 static void suspend_site(struct site *site)
 {
 	site->catalog->suspended = true;
-	catalog_kick_all(site->catalog, NULL);
+	catalog_schedule_all(site->catalog, NULL);
 }
 
 static void begin_suspend_timeout(struct daemon *d)
@@ -112,7 +112,7 @@ static void resume_site(struct site *site)
 	site->catalog->paused = site->catalog->suspended = false;
 	if (was_suspended)
 		movable_start(site);
-	catalog_kick_all(site->catalog, NULL);
+	catalog_schedule_all(site->catalog, NULL);
 }
 
 void process_state_resume(struct site *site)

@@ -122,7 +122,7 @@ static void keep_site(struct site *site)
 {
 	site->catalog->suspended = false;
 	handoff_keep(site);
-	catalog_kick_all(site->catalog, NULL);
+	catalog_schedule_all(site->catalog, NULL);
 }
 
 /* The pools are no longer filled up from before their servers go, which would come to

@@ -154,7 +154,7 @@ static void take_secret(struct site *site, void *ctx)
 static void release_site(struct site *site)
 {
 	handoff_keep(site);
-	catalog_kick_all(site->catalog, NULL);
+	catalog_schedule_all(site->catalog, NULL);
 }
 
 /* In the first round, workers must not start before all servers have been unpacked and

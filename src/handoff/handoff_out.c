@@ -106,10 +106,10 @@ struct stop {
 	bool is_first, has_more;
 };
 
-static void hush(struct conn *conn)
+static void quiesce(struct conn *conn)
 {
 	if (!conn->is_stopped)
-		conn_hush(conn);
+		conn_quiesce(conn);
 }
 
 static void count_stopped(struct handoff_counts *counts, const struct conn *conn,
@@ -147,9 +147,9 @@ static void stop_client(struct stop *stop, struct client *client)
 			let_run(&server->conn);
 		return;
 	}
-	hush(&client->conn);
+	quiesce(&client->conn);
 	if (server)
-		hush(&server->conn);
+		quiesce(&server->conn);
 	count_stopped(stop->counts, &client->conn, server ? &server->conn : NULL, true);
 }
 
@@ -163,7 +163,7 @@ static void stop_server(struct stop *stop, struct server *server)
 	stop->has_more = true;
 	if (!stop->counts)
 		return;
-	hush(&server->conn);
+	quiesce(&server->conn);
 	count_stopped(stop->counts, &server->conn, NULL, false);
 }
 

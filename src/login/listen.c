@@ -275,7 +275,7 @@ static void greet_client(struct site *site, bool is_unix, int fd,
 	startup_arm(conn);
 	/* With tcp_defer_accept the first bytes have come already. */
 	if (!is_unix && settings->tcp_defer_accept)
-		conn_open_hearing(conn, fd);
+		conn_open_recv_now(conn, fd);
 	else
 		conn_open(conn, fd);
 }

@@ -61,7 +61,7 @@ static void drop_turn(struct later *l)
 }
 
 /* The collection may be large, so it is freed in parts. */
-static void drop_harvest(struct scrapes *s, struct collection *h)
+static void drop_collection(struct scrapes *s, struct collection *h)
 {
 	if (!collection_drop_part(&h))
 		return;
@@ -173,7 +173,7 @@ static void scrape_free(struct scrape *s)
 	if (scrapes->gathering == s)
 		scrapes->gathering = NULL;
 	if (s->collection)
-		drop_harvest(scrapes, s->collection);
+		drop_collection(scrapes, s->collection);
 	mem_free(s);
 	gather_next(scrapes);
 }

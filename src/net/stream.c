@@ -42,7 +42,7 @@ int stream_connect(struct stream *s, struct net *net, const struct sock_target *
 	return 0;
 }
 
-void stream_open_hearing(
+void stream_open_recv_now(
     struct stream *s, struct net *net, int fd, const struct stream_ops *ops)
 {
 	size_t len;
@@ -196,7 +196,7 @@ void stream_resume(struct stream *s)
 	}
 }
 
-void stream_hush(struct stream *s)
+void stream_quiesce(struct stream *s)
 {
 	s->paused = true;
 	s->net->engine->stop(s);

@@ -35,7 +35,7 @@ static void ignore_kill(void *ctx, struct pool *pool, const char *reason)
 }
 
 static const struct catalog_events nobody_listens = {
-    .kick = ignore_pool, .kill = ignore_kill, .freed = ignore_pool};
+    .schedule = ignore_pool, .kill = ignore_kill, .freed = ignore_pool};
 
 /* ---- the catalog itself ---- */
 
@@ -413,7 +413,7 @@ struct pool *catalog_pool_as(struct database *db, struct user *pool_user)
 		list_init(&pool->slots[state]);
 	list_init(&pool->clients);
 	list_init(&pool->waiting);
-	list_init(&pool->newcomers);
+	list_init(&pool->param_waiters);
 	list_init(&pool->replicas);
 	list_init(&pool->balance.pool_hosts);
 	list_init(&pool->cancels_waiting);
@@ -540,7 +540,7 @@ void database_spread(struct database *db, const char *addresses)
 				if (slot->pool_host &&
 				    !slot->pool_host->host->is_listed)
 					pool_mark_slot_dirty(slot);
-	catalog_kick_all(db->catalog, db);
+	catalog_schedule_all(db->catalog, db);
 }
 
 void catalog_mark_dirty(struct catalog *c, struct database *db)
@@ -569,13 +569,13 @@ static void make_forced_pool(struct database *db)
 }
 
 /* Skips unused pools, because there may be thousands of them. */
-static void kick_unless_unused(struct pool *pool)
+static void schedule_unless_unused(struct pool *pool)
 {
 	if (!node_is_linked(&pool->idle_node) || pool_is_undersized(pool))
-		pool_kick(pool);
+		pool_schedule(pool);
 }
 
-void catalog_kick_all(struct catalog *c, struct database *db)
+void catalog_schedule_all(struct catalog *c, struct database *db)
 {
 	struct pool *pool;
 	size_t at = 0;
@@ -583,13 +583,13 @@ void catalog_kick_all(struct catalog *c, struct database *db)
 	if (db) {
 		make_forced_pool(db);
 		list_for (pool, &db->pools, db_node)
-			kick_unless_unused(pool);
+			schedule_unless_unused(pool);
 		return;
 	}
 	while ((db = map_next(c->databases, &at)))
 		make_forced_pool(db);
 	list_for (pool, &c->pool_list, node)
-		kick_unless_unused(pool);
+		schedule_unless_unused(pool);
 }
 
 void catalog_kill(struct catalog *c, struct database *db, const char *reason)

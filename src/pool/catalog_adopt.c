@@ -221,5 +221,5 @@ void catalog_adopt(struct catalog *c, struct config *config, struct userlist *us
 	if (a.old)
 		config_unref(&a.old);
 	conn_limits_note_all(c);
-	catalog_kick_all(c, NULL);
+	catalog_schedule_all(c, NULL);
 }

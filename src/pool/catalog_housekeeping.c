@@ -23,7 +23,7 @@ void catalog_refuse_paused(struct catalog *c)
 		pool->sends_away =
 		    pool_is_closing_for_pause(pool) && !list_is_empty(&pool->waiting);
 		if (pool->sends_away)
-			pool_kick(pool);
+			pool_schedule(pool);
 	}
 }
 

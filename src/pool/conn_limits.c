@@ -356,7 +356,7 @@ void conn_limits_note(struct pool *pool)
 	struct heap *spare = &pool->database->catalog->spare;
 	struct heap_node *node = &pool->turn.spare_node;
 	bool is_wanted = limit_of(pool, CONN_LIMIT_PROCESS) &&
-			 list_is_empty(&pool->part.seekers) &&
+			 list_is_empty(&pool->part.waiters) &&
 			 (!list_is_empty(&pool->slots[SLOT_IDLE]) ||
 			     !list_is_empty(&pool->slots[SLOT_USED]));
 
@@ -421,7 +421,7 @@ struct slot *conn_limits_free_of_database(const struct database *db)
 	struct slot *slot;
 
 	list_for (slot, &db->resting, db_node) {
-		if (list_is_empty(&slot->pool->part.seekers))
+		if (list_is_empty(&slot->pool->part.waiters))
 			return slot;
 	}
 	return NULL;
@@ -432,7 +432,7 @@ struct slot *conn_limits_free_of_user(const struct user *user)
 	struct slot *slot;
 
 	list_for (slot, &user->resting, user_node) {
-		if (list_is_empty(&slot->pool->part.seekers))
+		if (list_is_empty(&slot->pool->part.waiters))
 			return slot;
 	}
 	return NULL;

@@ -32,7 +32,7 @@ void exchange_join(struct pool *pool)
 	    [CONN_LIMIT_PROCESS] = pool->database->catalog->limit,
 	};
 
-	list_init(&part->seekers);
+	list_init(&part->waiters);
 	part->worker = view->worker;
 	part->is_alone = view->central->worker_count == 1;
 	part->whole =
@@ -53,7 +53,7 @@ void exchange_part(struct pool *pool)
 	central_lock(view);
 	if (whole->places[view->worker].part == &pool->part) {
 		whole->places[view->worker].part = NULL;
-		atomic_fetch_sub(&whole->waiting, (int)pool->part.seekers.count);
+		atomic_fetch_sub(&whole->waiting, (int)pool->part.waiters.count);
 		atomic_fetch_sub(&whole->queued, (int)pool->waiting.count);
 		atomic_fetch_sub(
 		    &whole->clients, (int)(pool->clients.count + pool->waiting.count));
@@ -64,7 +64,7 @@ void exchange_part(struct pool *pool)
 
 void exchange_note(struct pool *pool)
 {
-	bool wants_params = !list_is_empty(&pool->newcomers);
+	bool wants_params = !list_is_empty(&pool->param_waiters);
 	bool is_closed = pool_is_paused(pool);
 
 	if (pool->part.wants_params == wants_params &&
@@ -88,11 +88,11 @@ static int arriving_at(const struct central_place *place, uint64_t now_us)
 static const struct pool_request *first_of(
     const struct central_place *place, uint64_t now_us)
 {
-	const struct list *seekers = &place->part->seekers;
-	const struct node *node = list_first(seekers);
+	const struct list *waiters = &place->part->waiters;
+	const struct node *node = list_first(waiters);
 
 	for (int i = node ? arriving_at(place, now_us) : 0; node && i > 0; i--)
-		node = list_next(seekers, node);
+		node = list_next(waiters, node);
 	return node ? container_of(node, const struct pool_request, kind_node) : NULL;
 }
 
@@ -133,7 +133,7 @@ int exchange_receiver(
 	const struct central_part *part = &pool->part;
 	unsigned worker;
 
-	if (central_read(&part->whole->waiting) <= (int)part->seekers.count ||
+	if (central_read(&part->whole->waiting) <= (int)part->waiters.count ||
 	    pool->is_killed || pool_is_paused(pool) ||
 	    central_is_frozen(exchange_view(pool)->central))
 		return -1;
@@ -162,7 +162,7 @@ uint64_t exchange_first_since(const struct pool *pool)
 	for (unsigned i = 0; i < exchange_view(pool)->central->worker_count; i++) {
 		const struct central_part *part = whole->places[i].part;
 		if (part && !part->is_closed)
-			first_us = time_earlier(first_us, since(&part->seekers));
+			first_us = time_earlier(first_us, since(&part->waiters));
 	}
 	return first_us;
 }
@@ -171,7 +171,7 @@ bool exchange_has_replica_first(const struct central_part *part)
 {
 	const struct pool *pool = container_of(part, const struct pool, part);
 
-	return since(&pool->replicas) < since(&part->seekers);
+	return since(&pool->replicas) < since(&part->waiters);
 }
 
 /* ---- where servers rest ---- */
@@ -222,7 +222,7 @@ static bool await_help(struct pool *pool, const struct pool_request *first,
 	const struct central_place *own = &part->whole->places[part->worker];
 	uint64_t due_us = first->queued_us + OWN_US;
 
-	if (arriving_at(own, now_us) >= (int)part->seekers.count) {
+	if (arriving_at(own, now_us) >= (int)part->waiters.count) {
 		*wake_us =
 		    time_earlier(*wake_us, own->arriving_us + CENTRAL_PATIENCE_US);
 		return true;
@@ -265,7 +265,7 @@ bool exchange_await_help(struct pool *pool, const struct pool_request *first,
 void exchange_tell(struct central_view *view, const struct central_part *part)
 {
 	if (part->worker == view->worker)
-		pool_kick(container_of(part, struct pool, part));
+		pool_schedule(container_of(part, struct pool, part));
 	else
 		central_tell(view, part->worker, NOTE_LOOK, part->whole, NULL);
 }
@@ -277,7 +277,7 @@ void exchange_tell_waiting(struct central_view *view, struct central_pool *whole
 	central_lock(view);
 	for (unsigned i = 0; i < view->central->worker_count; i++) {
 		const struct central_part *part = whole->places[i].part;
-		if (part && (part->wants_params || !list_is_empty(&part->seekers)))
+		if (part && (part->wants_params || !list_is_empty(&part->waiters)))
 			exchange_tell(view, part);
 	}
 	central_unlock(view);

@@ -282,7 +282,7 @@ static void tell_waiting_pools(const struct database *db)
 		if (pool->failure.kind == FAILURE_HOSTS ||
 		    !list_is_empty(&pool->waiting) ||
 		    !list_is_empty(&pool->slots[SLOT_LOGIN]))
-			pool_kick(pool);
+			pool_schedule(pool);
 	}
 }
 
@@ -316,7 +316,7 @@ static void follow_roles(struct database *db)
 		return;
 	list_for (pool, &db->pools, db_node) {
 		mark_misplaced(pool);
-		pool_kick(pool);
+		pool_schedule(pool);
 	}
 }
 
@@ -505,7 +505,7 @@ void hosts_lose(struct database *db, const char *name, int port)
 				continue;
 			host->verdict.value.state = HOST_HANGS;
 			pool->balance.has_lost = true;
-			pool_kick(pool);
+			pool_schedule(pool);
 		}
 	}
 }
@@ -600,7 +600,7 @@ void hosts_follow(
 				pool_host->avoided_until_us = 0;
 		}
 		pool->balance.has_lost = true;
-		pool_kick(pool);
+		pool_schedule(pool);
 	}
 }
 

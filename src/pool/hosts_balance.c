@@ -263,10 +263,10 @@ static void note_wishes(struct pool *pool, const struct host *lent)
 		if (hosts->list[i] == picked)
 			pool->balance.wanted = i + 1;
 	pool->balance.wanted_lag = lag;
-	pool_kick(pool);
+	pool_schedule(pool);
 }
 
-void hosts_lend(struct slot *slot)
+void hosts_assign(struct slot *slot)
 {
 	struct pool *pool = slot->pool;
 

@@ -57,7 +57,7 @@ struct verdict notes_hear(
 	if (c->is_offered)
 		return nothing;
 	if (pool && note->kind == NOTE_LOOK)
-		pool_kick(pool);
+		pool_schedule(pool);
 	else if (pool)
 		slot = pool_longest_resting(pool);
 	else if (note->limit)
@@ -87,6 +87,6 @@ void notes_lost(struct catalog *c, struct central_pool *whole)
 	atomic_fetch_sub(&whole->connected, 1);
 	conn_limits_uncount(&c->view, whole, false);
 	if (pool)
-		pool_kick(pool);
+		pool_schedule(pool);
 	central_unlock(&c->view);
 }

@@ -45,7 +45,7 @@ void pool_join(struct pool *pool, struct pool_request *request)
 	list_push_back(&pool->clients, &request->node);
 	note_clients(pool, 1);
 	if (pool_is_undersized(pool))
-		pool_kick(pool);
+		pool_schedule(pool);
 }
 
 void pool_part(struct pool_request *request)
@@ -72,7 +72,7 @@ void pool_withdraw(struct pool_request *request)
 	queue_remove(request);
 	/* the next client in the queue may need something else, or room may no longer
 	 * be needed */
-	pool_kick(request->pool);
+	pool_schedule(request->pool);
 }
 
 /* protocol.md 10.4: the last login failed, and there is no server to wait for, at any
@@ -118,10 +118,10 @@ static struct verdict wait_in_queue(
 	}
 	/* while others wait for a server as well, this client changes nothing */
 	bool is_one_more = (kind == REQUEST_QUERY || kind == REQUEST_AUTH) &&
-			   pool->part.seekers.count > 1 &&
+			   pool->part.waiters.count > 1 &&
 			   list_is_empty(&pool->slots[SLOT_TESTED]);
 	if (!is_one_more)
-		pool_kick(pool);
+		pool_schedule(pool);
 	return (struct verdict){
 	    .kind = VERDICT_WAIT, .request = request, .wake_us = UINT64_MAX};
 }
@@ -140,13 +140,13 @@ struct verdict pool_ask(
 	    pool_is_paused(pool))
 		return wait_in_queue(request, kind, now_us);
 	struct slot *slot = queue_idle_slot(pool);
-	if (slot && list_is_empty(&pool->part.seekers) &&
+	if (slot && list_is_empty(&pool->part.waiters) &&
 	    (!exchange_has_waiting(pool) || exchange_receiver(pool, NULL, now_us) < 0))
 		return queue_grant(request, slot, now_us);
 	if (!slot && is_failing_fast(request, kind)) {
 		if (now_us - pool->dial_us >= pool_login_retry(pool)) {
 			pool->wants_probe = true;
-			pool_kick(pool);
+			pool_schedule(pool);
 		}
 		return queue_refuse(request, pool->failure.fast,
 		    error_sqlstate(ERROR_SERVER_LOGIN_FAILING));
@@ -265,7 +265,7 @@ static struct verdict settle(struct slot *slot, uint64_t now_us)
 	if (conn_limits_is_exceeded(pool, CONN_LIMIT_PROCESS))
 		return slot_retire(slot, conn_limits_surplus_reason);
 	bool is_paused = pool_is_paused(pool);
-	struct pool_request *request = is_paused ? NULL : queue_first_seeker(pool);
+	struct pool_request *request = is_paused ? NULL : queue_first_waiter(pool);
 	/* One that is new was opened when it was this pool's turn. */
 	if (!is_paused && slot->was_lent && conn_limits_is_owed(pool, now_us))
 		return slot_retire(slot, "evicted");
@@ -432,7 +432,7 @@ struct verdict pool_logged_in(struct slot *slot, uint64_t now_us)
 	hosts_forgive(slot);
 	failure_forget(&pool->failure);
 	/* another connection may be opened now */
-	pool_kick(pool);
+	pool_schedule(pool);
 	if (slot->is_replication && slot->request && !slot->is_dirty) {
 		slot_move(slot, SLOT_ACTIVE, now_us);
 		return (struct verdict){
@@ -451,7 +451,7 @@ void pool_got_login_params(struct pool *pool)
 
 	(void)central_write_login_params(view, pool->part.whole, &number, NULL);
 	exchange_tell_waiting(view, pool->part.whole);
-	pool_kick(pool);
+	pool_schedule(pool);
 }
 
 void pool_dial_failed(struct slot *slot, enum dial_failure kind, const char *text,
@@ -474,7 +474,7 @@ void pool_dial_failed(struct slot *slot, enum dial_failure kind, const char *tex
 	/* a host that refuses the login is like one that cannot be reached */
 	if (is_login && !slot->is_replication && hosts_avoid(slot, text, now_us)) {
 		slot_retire(slot, "");
-		pool_kick(pool);
+		pool_schedule(pool);
 		return;
 	}
 	/* another host may be tried at once */
@@ -578,7 +578,7 @@ void pool_dialing_cancel(struct pool *pool, struct slot *slot, uint64_t now_us)
 		slot_move(slot, SLOT_ACTIVE_CANCEL, now_us);
 	/* clients that waited for its login need another connection; and a pool that
 	 * has become full waits for no room under other limits */
-	pool_kick(pool);
+	pool_schedule(pool);
 }
 
 /* ---- state ---- */
@@ -595,14 +595,14 @@ void pool_mark_dirty(struct pool *pool)
 	}
 	pool->has_dirty = true;
 	central_forget_login_params(exchange_view(pool), pool->part.whole);
-	pool_kick(pool);
+	pool_schedule(pool);
 }
 
 void pool_mark_slot_dirty(struct slot *slot)
 {
 	slot->is_dirty = true;
 	slot->pool->has_dirty = true;
-	pool_kick(slot->pool);
+	pool_schedule(slot->pool);
 }
 
 const char *pool_waits_for(const struct pool *pool)

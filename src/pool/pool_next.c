@@ -91,7 +91,7 @@ static struct verdict check_used(struct pool *pool, uint64_t now_us)
 	uint64_t delay = scope_server_check_delay(scope_of_pool(pool));
 	/* the setting has changed meanwhile, so no check is needed */
 	if (!pool_has_check(pool) || (delay && now_us - slot->rested_us < delay))
-		return queue_grant(queue_first_seeker(pool), slot, now_us);
+		return queue_grant(queue_first_waiter(pool), slot, now_us);
 	slot_move(slot, SLOT_TESTED, now_us);
 	slot->was_checked = true;
 	return (struct verdict){
@@ -101,7 +101,7 @@ static struct verdict check_used(struct pool *pool, uint64_t now_us)
 /* A server that rests here goes to another worker, whose client comes first. */
 static struct verdict serve_others(struct pool *pool, uint64_t now_us)
 {
-	int worker = exchange_receiver(pool, queue_first_seeker(pool), now_us);
+	int worker = exchange_receiver(pool, queue_first_waiter(pool), now_us);
 	struct slot *slot = worker < 0 ? NULL : queue_idle_slot(pool);
 
 	if (worker >= 0 && !slot)
@@ -109,18 +109,18 @@ static struct verdict serve_others(struct pool *pool, uint64_t now_us)
 	return slot && !slot->is_dirty ? slot_carry(slot, (unsigned)worker) : nothing;
 }
 
-static struct verdict serve_seekers(struct pool *pool, uint64_t now_us)
+static struct verdict serve_waiters(struct pool *pool, uint64_t now_us)
 {
 	if (exchange_has_waiting(pool)) {
 		struct verdict v = serve_others(pool, now_us);
 		if (v.kind != VERDICT_NONE)
 			return v;
 	}
-	if (list_is_empty(&pool->part.seekers))
+	if (list_is_empty(&pool->part.waiters))
 		return nothing;
 	struct slot *slot = queue_idle_slot(pool);
 	if (slot)
-		return queue_grant(queue_first_seeker(pool), slot, now_us);
+		return queue_grant(queue_first_waiter(pool), slot, now_us);
 	if (!list_is_empty(&pool->slots[SLOT_USED]) &&
 	    !pool_open_awaits_tests(pool, now_us))
 		return check_used(pool, now_us);
@@ -131,7 +131,7 @@ static struct verdict serve_seekers(struct pool *pool, uint64_t now_us)
  * paused. */
 static struct verdict admit(struct pool *pool, uint64_t now_us)
 {
-	struct node *first = list_first(&pool->newcomers);
+	struct node *first = list_first(&pool->param_waiters);
 
 	if (!first || !pool_has_login_params(pool))
 		return nothing;
@@ -170,7 +170,7 @@ static struct verdict refuse(struct pool *pool)
 
 static struct verdict next_while_running(struct pool *pool, uint64_t now_us)
 {
-	struct verdict v = serve_seekers(pool, now_us);
+	struct verdict v = serve_waiters(pool, now_us);
 
 	if (v.kind == VERDICT_NONE && pool_is_oversized(pool))
 		v = shrink(pool);

@@ -354,7 +354,7 @@ static uint64_t tests_due_us(const struct pool *pool, uint64_t now_us)
 	struct slot *slot;
 
 	list_for (slot, tested, node) {
-		if (pool->part.seekers.count + overdue > tested->count)
+		if (pool->part.waiters.count + overdue > tested->count)
 			break;
 		if (now_us < slot->tested_us + TEST_PATIENCE_US)
 			return slot->tested_us + TEST_PATIENCE_US;
@@ -409,11 +409,12 @@ static void doubt_slow_hosts(struct pool *pool, uint64_t now_us, uint64_t *wake_
 struct verdict pool_open_next(struct pool *pool, uint64_t now_us)
 {
 	const struct pool_request *first = queue_first(pool);
-	const struct pool_request *seeker = queue_first_seeker(pool);
-	uint64_t tests_us = seeker ? tests_due_us(pool, now_us) : 0;
+	const struct pool_request *waiter = queue_first_waiter(pool);
+	uint64_t tests_us = waiter ? tests_due_us(pool, now_us) : 0;
 	uint64_t wake_us = tests_us ? tests_us : UINT64_MAX;
-	bool is_for_any = (seeker && !tests_us) || (!list_is_empty(&pool->newcomers) &&
-						       !pool_has_login_params(pool));
+	bool is_for_any =
+	    (waiter && !tests_us) ||
+	    (!list_is_empty(&pool->param_waiters) && !pool_has_login_params(pool));
 	bool is_for_replica = !list_is_empty(&pool->replicas) &&
 			      (!is_for_any || first->kind == REQUEST_REPLICATION);
 	bool is_probe = pool->wants_probe;
@@ -423,7 +424,7 @@ struct verdict pool_open_next(struct pool *pool, uint64_t now_us)
 	/* a server that rests at another worker is available sooner than a new
 	 * connection */
 	if (is_for_any && !is_for_replica &&
-	    exchange_await_help(pool, seeker, now_us, &wake_us))
+	    exchange_await_help(pool, waiter, now_us, &wake_us))
 		return (struct verdict){.kind = VERDICT_NONE, .wake_us = wake_us};
 	if (is_for_any)
 		doubt_slow_hosts(pool, now_us, &wake_us);

@@ -36,5 +36,5 @@ void pool_review_mode(struct pool *pool)
 			list_for (slot, &pool->slots[held[i]], node)
 				slot->needs_reset = true;
 	} else if (replace_unreset(pool))
-		pool_kick(pool);
+		pool_schedule(pool);
 }

@@ -17,14 +17,14 @@ static struct list *list_of_kind(struct pool *pool, enum request_kind kind)
 {
 	switch (kind) {
 	case REQUEST_PARAMS:
-		return &pool->newcomers;
+		return &pool->param_waiters;
 	case REQUEST_REPLICATION:
 		return &pool->replicas;
 	case REQUEST_QUERY:
 	case REQUEST_AUTH:
 		break;
 	}
-	return &pool->part.seekers;
+	return &pool->part.waiters;
 }
 
 /* Counts a client that begins (1) or ceases (-1) to wait, under the lock.  Those of a
@@ -81,20 +81,20 @@ void queue_remove(struct pool_request *request)
 	if (conn_limits_is_wanted(pool)) {
 		/* the set of limits was chosen for the client that leaves */
 		if (conn_limits_wants_several(pool))
-			pool_kick(pool);
+			pool_schedule(pool);
 		queue_review_room(pool);
 		conn_limits_reorder(pool);
 	}
 	/* when nobody waits for a slot, resting ones may be closed for other pools */
-	if (list_is_empty(&pool->part.seekers))
+	if (list_is_empty(&pool->part.waiters))
 		conn_limits_offer(pool);
 }
 
 void queue_review_room(struct pool *pool)
 {
 	if (conn_limits_is_wanted(pool) &&
-	    pool->part.seekers.count <= pool->slots[SLOT_TESTED].count)
-		pool_kick(pool);
+	    pool->part.waiters.count <= pool->slots[SLOT_TESTED].count)
+		pool_schedule(pool);
 }
 
 void queue_serve(struct pool_request *request, uint64_t now_us)
@@ -124,9 +124,9 @@ struct slot *queue_idle_slot(const struct pool *pool)
 	return NULL;
 }
 
-struct pool_request *queue_first_seeker(const struct pool *pool)
+struct pool_request *queue_first_waiter(const struct pool *pool)
 {
-	struct node *first = list_first(&pool->part.seekers);
+	struct node *first = list_first(&pool->part.waiters);
 
 	return first ? container_of(first, struct pool_request, kind_node) : NULL;
 }
@@ -142,7 +142,7 @@ void queue_link(struct pool_request *request, struct slot *slot, uint64_t now_us
 	slot->was_checked = false;
 	slot->was_lent = true;
 	request->pool->has_wasted = false;
-	hosts_lend(slot);
+	hosts_assign(slot);
 	request->pool->stats.server_assignment_count++;
 }
 

@@ -158,7 +158,7 @@ void slot_move(struct slot *slot, enum slot_state state, uint64_t now_us)
 	 * shrunk or must have none at rest, and pools that wait for room. */
 	if (!list_is_empty(&pool->waiting) || exchange_has_waiting(pool) ||
 	    pool_is_oversized(pool) || pool_is_paused(pool))
-		pool_kick(pool);
+		pool_schedule(pool);
 	conn_limits_offer(pool);
 }
 
@@ -180,7 +180,7 @@ static void take_out(struct slot *slot)
 	count_here(pool, -1);
 	if (!slot->is_carried)
 		conn_limits_give(pool, is_cancel);
-	pool_kick(pool);
+	pool_schedule(pool);
 	idle_note_database(pool->database);
 }
 
@@ -226,7 +226,7 @@ void slot_leave(struct slot *slot)
 		atomic_fetch_sub(&pool->part.whole->connected, 1);
 		conn_limits_uncount(exchange_view(pool), pool->part.whole, false);
 		exchange_unlock(pool);
-		pool_kick(pool);
+		pool_schedule(pool);
 	}
 	slot->is_carried = false;
 	slot->pool = NULL;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "broker/broker.h"
+#include "relay/batch.h"
 #include "relay/begin.h"
 #include "relay/clocks.h"
 #include "relay/forward.h"
@@ -20,7 +21,6 @@
 #include "relay/slow_log.h"
 #include "relay/sql_statements.h"
 #include "relay/statements.h"
-#include "relay/walk.h"
 #include "session/server_role.h"
 #include "wire/codec.h"
 #include "wire/message.h"
@@ -360,7 +360,7 @@ static bool is_plain(const struct server *server, const struct message *m)
 	case 'C':
 		if (server->link.leaks.watch.expected ||
 		    server->link.params.was_reset || server->link.params.reset.hidden ||
-		    !walk_has_plain_tag(m->bytes, m->have))
+		    !batch_has_plain_tag(m->bytes, m->have))
 			return false;
 		break;
 	case 'V':
@@ -581,7 +581,7 @@ static enum step back_message(struct conn *conn, const struct message *m)
 	struct server *server = conn_server(conn);
 	struct client *client = server_client(server);
 	uint32_t due = m->type == 'E' ? pipeline_head_tag(&server->pipeline) : 0;
-	size_t walked = walk_answers(server, client, m);
+	size_t walked = batch_answers(server, client, m);
 	bool is_asking = false;
 	enum step step;
 

@@ -5,6 +5,7 @@
  */
 #include "relay/forward.h"
 
+#include "relay/batch.h"
 #include "relay/begin.h"
 #include "relay/long_text.h"
 #include "relay/params.h"
@@ -16,7 +17,6 @@
 #include "relay/sql_statements.h"
 #include "relay/statements.h"
 #include "relay/unnamed.h"
-#include "relay/walk.h"
 #include "wire/message.h"
 #include "wire/prepared.h"
 
@@ -443,7 +443,7 @@ static enum step pass_plain(struct client *client, struct server *server,
 
 /* Forwards the messages from this one on that concern only the ledger, as one span.
  * False: this one does not. */
-static bool has_walked(
+static bool has_batched(
     struct client *client, struct server *server, const struct message *m)
 {
 	size_t len;
@@ -451,7 +451,8 @@ static bool has_walked(
 	if (m->type == 'Q' || m->type == 'd')
 		return false;
 	size_t owed = pipeline_count(&server->pipeline);
-	len = walk_requests(client, server, m, owed < OWED_MOST ? OWED_MOST - owed : 0);
+	len =
+	    batch_requests(client, server, m, owed < OWED_MOST ? OWED_MOST - owed : 0);
 	if (!len)
 		return false;
 	forward_bytes(client, server, m->block, m->bytes, len);
@@ -480,7 +481,7 @@ enum step forward_message(
 
 	server->link.is_fresh = false;
 	server->link.is_flushed = m->type == 'H';
-	if (has_walked(client, server, m))
+	if (has_batched(client, server, m))
 		return STEP_NEXT;
 	if (m->type == 'd')
 		return pass_copy_data(client, server, m);

@@ -419,9 +419,9 @@ void conn_open(struct conn *conn, int fd)
 	stream_open(&conn->stream, &conn->site->net, fd, &conn_stream_ops);
 }
 
-void conn_open_hearing(struct conn *conn, int fd)
+void conn_open_recv_now(struct conn *conn, int fd)
 {
-	stream_open_hearing(&conn->stream, &conn->site->net, fd, &conn_stream_ops);
+	stream_open_recv_now(&conn->stream, &conn->site->net, fd, &conn_stream_ops);
 }
 
 int conn_connect(struct conn *conn, const struct sock_target *target, struct err *err)

@@ -9,10 +9,10 @@
 #include "base/errors.h"
 #include "base/mem.h"
 
-void conn_hush(struct conn *conn)
+void conn_quiesce(struct conn *conn)
 {
 	conn->is_stopped = true;
-	stream_hush(&conn->stream);
+	stream_quiesce(&conn->stream);
 }
 
 void conn_leave(struct conn *conn)

@@ -220,7 +220,7 @@ static void end_at(struct site *site, const void *what)
 			hosts_elect(db, host);
 	}
 	db->is_switching = db->paused = false;
-	catalog_kick_all(site->catalog, db);
+	catalog_schedule_all(site->catalog, db);
 }
 
 /* Makes all sites continue at this host; NULL: at the old one. */
@@ -307,7 +307,7 @@ static void hold(struct switchover *s, struct database *db)
 			add_old(s, host);
 	}
 	db->is_switching = db->paused = true;
-	catalog_kick_all(db->catalog, db);
+	catalog_schedule_all(db->catalog, db);
 }
 
 static void look_at(struct site *site, void *ctx)

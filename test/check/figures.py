@@ -6,7 +6,7 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (95359, 76000),
+    "lines of src and include": (95361, 76000),
     "files of src/daemon": (26, 26),
     "static functions of three lines or less with one caller": (23, 60),
     "static functions with one caller": (1000, 1000),
@@ -18,7 +18,7 @@ BOUNDS = {
     "files of the workers' machinery": (11, 11),
     "lines of the workers' machinery": (2702, 2800),
     "tuned times of the workers' machinery": (9, 10),
-    "lines of tests of the workers' machinery": (5946, 4000),
+    "lines of tests of the workers' machinery": (5947, 4000),
 }
 
 # What makes several threads one pooler, and the tests that are about nothing else.
@@ -40,7 +40,8 @@ lend loan passing passage breath thread_time seat ask desk room share seekers ne
 scout welcome greeting opening moving parcel bundle crates courier carrier carried messenger
 moved segment way alias texts slow leaks shelves reading hush hearing roll spares rules mark
 last_words judge remark courtesy slices floors ending modes configuration adoption changes
-findings inquiry sheet facts harvest told deaf town world county
+findings inquiry sheet facts harvest told deaf town world county hush hearing seekers newcomers
+kick
 """.split()
 
 DEFINITION = re.compile(r"^static (?!inline)(?:[^;={}()]*?[ *])(\w+)\(([^;{}]*?)\)\n\{\n(.*?)^\}\n", re.M | re.S)

@@ -33,7 +33,7 @@ struct back {
 	char name[16], secret[32];
 };
 
-struct world {
+struct fixture {
 	struct stage *stage;
 	struct front fronts[CLIENTS];
 	struct back backs[SERVERS];
@@ -41,14 +41,14 @@ struct world {
 	bool may_lose;
 };
 
-static void put_secret(const struct world *w, unsigned name, char out[32])
+static void put_secret(const struct fixture *w, unsigned name, char out[32])
 {
 	snprintf(out, 32, "secret%u-%u", name, w->versions[name]);
 }
 
 /* ---- clients ---- */
 
-static void front_come(struct world *w, struct front *f)
+static void front_come(struct fixture *w, struct front *f)
 {
 	char user[8];
 	f->name = pick(NAMES);
@@ -62,7 +62,7 @@ static void front_come(struct world *w, struct front *f)
 	peer_start(f->peer, user, "d", NULL, NULL);
 }
 
-static void front_judge(const struct world *w, const struct front *f, bool is_in)
+static void front_judge(const struct fixture *w, const struct front *f, bool is_in)
 {
 	const char *told = buf_text(&f->peer->text);
 	bool was_lost = w->may_lose && !strstr(told, "password authentication failed");
@@ -76,7 +76,7 @@ static void front_judge(const struct world *w, const struct front *f, bool is_in
 	}
 }
 
-static void front_step(const struct world *w, struct front *f)
+static void front_step(const struct fixture *w, struct front *f)
 {
 	uint8_t type = 0;
 	if (!f->peer)
@@ -96,7 +96,7 @@ static void front_step(const struct world *w, struct front *f)
 
 /* ---- servers ---- */
 
-static struct back *back_new(struct world *w, struct peer *peer)
+static struct back *back_new(struct fixture *w, struct peer *peer)
 {
 	for (unsigned i = 0; i < SERVERS; i++) {
 		if (w->backs[i].peer)
@@ -109,7 +109,7 @@ static struct back *back_new(struct world *w, struct peer *peer)
 }
 
 /* The name is the last text of a Bind before the count of result formats. */
-static void back_read_bind(const struct world *w, struct back *b, const uint8_t *m)
+static void back_read_bind(const struct fixture *w, struct back *b, const uint8_t *m)
 {
 	uint32_t len = get_u32(m + 5 + 2 + 2 + 2);
 	CHECK(len < sizeof(b->name));
@@ -118,7 +118,7 @@ static void back_read_bind(const struct world *w, struct back *b, const uint8_t 
 	put_secret(w, (unsigned)(b->name[1] - '0'), b->secret);
 }
 
-static void back_read(const struct world *w, struct back *b)
+static void back_read(const struct fixture *w, struct back *b)
 {
 	struct buf *in = &b->peer->in;
 	size_t size;
@@ -181,7 +181,7 @@ static void back_fail(struct back *b)
 	b->is_due = false;
 }
 
-static void back_step(const struct world *w, struct back *b, bool is_at_once)
+static void back_step(const struct fixture *w, struct back *b, bool is_at_once)
 {
 	if (!b->peer)
 		return;
@@ -203,7 +203,7 @@ static void back_step(const struct world *w, struct back *b, bool is_at_once)
 
 /* ---- the run ---- */
 
-static void world_servers(struct world *w, bool is_at_once)
+static void fixture_servers(struct fixture *w, bool is_at_once)
 {
 	struct node *n;
 	while ((n = list_pop_front(&w->stage->fresh)))
@@ -212,7 +212,7 @@ static void world_servers(struct world *w, bool is_at_once)
 		back_step(w, &w->backs[i], is_at_once);
 }
 
-static void world_change(struct world *w)
+static void fixture_change(struct fixture *w)
 {
 	unsigned name = pick(NAMES);
 	w->versions[name]++;
@@ -221,7 +221,7 @@ static void world_change(struct world *w)
 			w->fronts[i].is_unsure = true;
 }
 
-static void world_step(struct world *w)
+static void fixture_step(struct fixture *w)
 {
 	struct front *f = &w->fronts[pick(CLIENTS)];
 	unsigned what = pick(100);
@@ -235,20 +235,20 @@ static void world_step(struct world *w)
 			f->peer = NULL;
 		}
 	} else if (what < 75) {
-		world_change(w);
+		fixture_change(w);
 	} else if (what < 77) {
 		stage_users(w->stage, "\"u\" \"\"\n");
 	} else if (what < 79) {
 		catalog_mark_dirty(w->stage->site.catalog, NULL);
 	}
 	stage_turn(w->stage);
-	world_servers(w, false);
+	fixture_servers(w, false);
 	for (unsigned i = 0; i < CLIENTS; i++)
 		if (pick(2))
 			front_step(w, &w->fronts[i]);
 }
 
-static bool has_clients(const struct world *w)
+static bool has_clients(const struct fixture *w)
 {
 	for (unsigned i = 0; i < CLIENTS; i++)
 		if (w->fronts[i].peer)
@@ -257,7 +257,7 @@ static bool has_clients(const struct world *w)
 }
 
 /* Answers everything that waits; sleeps a little so that the helper thread can run. */
-static void world_finish(struct world *w)
+static void fixture_finish(struct fixture *w)
 {
 	static const struct timespec nap = {.tv_nsec = 300000};
 
@@ -266,7 +266,7 @@ static void world_finish(struct world *w)
 		stage_turn(w->stage);
 		if (i % 32 == 31)
 			nanosleep(&nap, NULL);
-		world_servers(w, true);
+		fixture_servers(w, true);
 		for (unsigned k = 0; k < CLIENTS; k++)
 			front_step(w, &w->fronts[k]);
 	}
@@ -276,7 +276,7 @@ static void run(void)
 {
 	static const char *const settings[] = {"", "pool_mode = session\n",
 	    "auth_query_cache_time = 60\n", "auth_query_cache_time = 0.005\n"};
-	struct world *w = mem_zero(sizeof(*w));
+	struct fixture *w = mem_zero(sizeof(*w));
 	char options[64], lines[128];
 
 	snprintf(options, sizeof(options), "pool_size=%u auth_user=u", 1 + pick(3));
@@ -285,10 +285,10 @@ static void run(void)
 	w->may_lose = pick(2);
 	w->stage = stage_new(options, lines);
 	for (step_number = 0; step_number < STEPS; step_number++)
-		world_step(w);
+		fixture_step(w);
 	/* one run in four ends while clients and servers are still busy */
 	if (pick(4))
-		world_finish(w);
+		fixture_finish(w);
 	stage_free(&w->stage);
 	mem_free(w);
 }

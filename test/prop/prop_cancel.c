@@ -42,7 +42,7 @@ struct front {
 	bool is_in, is_pending;
 };
 
-struct world {
+struct fixture {
 	struct stage *stage;
 	struct front fronts[CLIENTS];
 	struct peer *carriers[CARRIERS];
@@ -79,7 +79,7 @@ static void serve(struct peer *peer)
 
 /* A query is cancelled only while it runs; requests that come earlier have no
  * effect. */
-static void hit(struct world *w, uint32_t number)
+static void hit(struct fixture *w, uint32_t number)
 {
 	struct peer *peer;
 
@@ -98,7 +98,7 @@ static void hit(struct world *w, uint32_t number)
 	}
 }
 
-static void greet(struct world *w, struct peer *peer)
+static void greet(struct fixture *w, struct peer *peer)
 {
 	struct buf *in = &peer->in;
 	bool is_rude = !w->is_quiet && pick(12) == 0;
@@ -119,7 +119,7 @@ static void greet(struct world *w, struct peer *peer)
 		peer_greet(peer);
 }
 
-static void step_back(struct world *w, struct peer *peer)
+static void step_back(struct fixture *w, struct peer *peer)
 {
 	struct back *b = back_of(peer);
 
@@ -139,7 +139,7 @@ static void step_back(struct world *w, struct peer *peer)
 	}
 }
 
-static void step_servers(struct world *w)
+static void step_servers(struct fixture *w)
 {
 	struct peer *peer, *next;
 
@@ -180,7 +180,7 @@ static void front_hear(struct front *f)
 		front_go(f);
 }
 
-static void front_come(struct world *w, struct front *f)
+static void front_come(struct fixture *w, struct front *f)
 {
 	static const char *const names[] = {"one", "two", "three"};
 
@@ -188,7 +188,7 @@ static void front_come(struct world *w, struct front *f)
 	peer_start(f->peer, "u", "d", "application_name", names[pick(3)]);
 }
 
-static void step_front(struct world *w, struct front *f)
+static void step_front(struct fixture *w, struct front *f)
 {
 	if (!f->peer)
 		front_come(w, f);
@@ -200,7 +200,7 @@ static void step_front(struct world *w, struct front *f)
 	}
 }
 
-static void hear_all(struct world *w)
+static void hear_all(struct fixture *w)
 {
 	for (unsigned i = 0; i < CLIENTS; i++)
 		if (w->fronts[i].peer)
@@ -215,7 +215,7 @@ static void carrier_go(struct peer **carrier)
 	*carrier = NULL;
 }
 
-static unsigned carriers_left(struct world *w)
+static unsigned carriers_left(struct fixture *w)
 {
 	unsigned left = 0;
 
@@ -227,7 +227,7 @@ static unsigned carriers_left(struct world *w)
 	return left;
 }
 
-static void cancel(struct world *w, const struct front *f)
+static void cancel(struct fixture *w, const struct front *f)
 {
 	struct peer **carrier = w->carriers;
 	struct buf b;
@@ -246,7 +246,7 @@ static void cancel(struct world *w, const struct front *f)
 		carrier_go(carrier);
 }
 
-static void storm(struct world *w)
+static void storm(struct fixture *w)
 {
 	for (unsigned i = 1 + pick(40); i; i--)
 		cancel(w, &w->fronts[pick(CLIENTS)]);
@@ -254,13 +254,13 @@ static void storm(struct world *w)
 
 /* ---- administration ---- */
 
-static void pause_pools(struct world *w, bool is_paused)
+static void pause_pools(struct fixture *w, bool is_paused)
 {
 	w->stage->site.catalog->paused = is_paused;
-	catalog_kick_all(w->stage->site.catalog, NULL);
+	catalog_schedule_all(w->stage->site.catalog, NULL);
 }
 
-static void step_admin(struct world *w)
+static void step_admin(struct fixture *w)
 {
 	char size[2] = {(char)('1' + pick(4)), 0};
 
@@ -279,7 +279,7 @@ static void step_admin(struct world *w)
 }
 
 /* Servers stop and start accepting, with a short or a long listen queue. */
-static void step_listener(struct world *w)
+static void step_listener(struct fixture *w)
 {
 	if (pick(30) == 0)
 		watch_off(w->stage->listener);
@@ -291,7 +291,7 @@ static void step_listener(struct world *w)
 
 /* ---- the run ---- */
 
-static void step(struct world *w)
+static void step(struct fixture *w)
 {
 	step_front(w, &w->fronts[pick(CLIENTS)]);
 	if (pick(20) == 0)
@@ -304,7 +304,7 @@ static void step(struct world *w)
 	carriers_left(w);
 }
 
-static void tell_and_stop(struct world *w, const char *what)
+static void tell_and_stop(struct fixture *w, const char *what)
 {
 	const struct pool *pool = stage_pool(w->stage);
 
@@ -314,7 +314,7 @@ static void tell_and_stop(struct world *w, const char *what)
 	CHECK(!"a cancel request stands still");
 }
 
-static unsigned jobs_left(struct world *w)
+static unsigned jobs_left(struct fixture *w)
 {
 	const struct pool *pool = stage_pool(w->stage);
 
@@ -323,7 +323,7 @@ static unsigned jobs_left(struct world *w)
 
 /* Queries do not end by themselves here.  A carrier closes when its cancel request has
  * ended; a request whose carrier has closed goes on without it. */
-static void wait_for_all(struct world *w, unsigned (*are_left)(struct world *w))
+static void wait_for_all(struct fixture *w, unsigned (*are_left)(struct fixture *w))
 {
 	static const struct timespec nap = {.tv_nsec = 300000};
 	time_t end = time(NULL) + GUARD_S;
@@ -339,7 +339,7 @@ static void wait_for_all(struct world *w, unsigned (*are_left)(struct world *w))
 	}
 }
 
-static unsigned cancel_all(struct world *w)
+static unsigned cancel_all(struct fixture *w)
 {
 	unsigned count = 0;
 
@@ -351,7 +351,7 @@ static unsigned cancel_all(struct world *w)
 	return count;
 }
 
-static void settle(struct world *w)
+static void settle(struct fixture *w)
 {
 	for (int i = 0; i < 20; i++) {
 		step_servers(w);
@@ -360,7 +360,7 @@ static void settle(struct world *w)
 	}
 }
 
-static void finish(struct world *w)
+static void finish(struct fixture *w)
 {
 	w->is_quiet = true;
 	listen(w->stage->listener_fd, 1000);
@@ -375,7 +375,7 @@ static void finish(struct world *w)
 	wait_for_all(w, jobs_left);
 }
 
-static void end(struct world *w)
+static void end(struct fixture *w)
 {
 	struct peer *peer, *next;
 
@@ -393,7 +393,7 @@ static void run(bool is_on_ring)
 {
 	static const char *const modes[] = {"", "pool_mode = session\n",
 	    "server_reset_query_always = 1\n", "client_disconnect = cancel\n"};
-	struct world *w = mem_zero(sizeof(*w));
+	struct fixture *w = mem_zero(sizeof(*w));
 	char settings[256];
 	struct err err;
 

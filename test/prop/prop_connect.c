@@ -22,12 +22,12 @@
 
 enum { ATTEMPTS = 40, TIMES = 60, NOTE = 16, TICK_US = 300, BACKLOG = 64 };
 
-struct world;
+struct fixture;
 
 struct attempt {
 	struct stream stream;
 	struct later again;
-	struct world *world;
+	struct fixture *fixture;
 	unsigned times;
 	bool is_connected, has_ended;
 };
@@ -37,12 +37,12 @@ struct host {
 	struct stream stream;
 	struct node node;
 	struct later reap;
-	struct world *world;
+	struct fixture *fixture;
 	size_t got;
 	bool is_rude; /* closes before it has read all */
 };
 
-struct world {
+struct fixture {
 	struct loop *loop;
 	struct mem mem;
 	struct net net;
@@ -56,7 +56,7 @@ struct world {
 	struct attempt attempts[ATTEMPTS];
 };
 
-static unsigned draw(struct world *w, unsigned below)
+static unsigned draw(struct fixture *w, unsigned below)
 {
 	return (unsigned)(random_next(&w->random) >> 20) % below;
 }
@@ -72,14 +72,14 @@ static void host_close(struct host *h)
 {
 	static const struct linger reset = {.l_onoff = 1};
 
-	if (h->is_rude && draw(h->world, 2))
+	if (h->is_rude && draw(h->fixture, 2))
 		setsockopt(h->stream.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
-	if (draw(h->world, 3) == 0)
+	if (draw(h->fixture, 3) == 0)
 		stream_write(&h->stream, "some answer", 11);
 	stream_close(&h->stream);
-	list_remove(&h->world->hosts, &h->node);
+	list_remove(&h->fixture->hosts, &h->node);
 	h->reap.run = host_reap;
-	loop_reap(h->world->loop, &h->reap);
+	loop_reap(h->fixture->loop, &h->reap);
 }
 
 static void host_received(
@@ -93,7 +93,7 @@ static void host_received(
 	h->got += len;
 	if (h->got < NOTE)
 		return;
-	h->world->whole++;
+	h->fixture->whole++;
 	host_close(h);
 }
 
@@ -106,7 +106,7 @@ static void host_ended(struct stream *s, const struct err *err)
 static const struct stream_ops host_ops = {
     .received = host_received, .ended = host_ended};
 
-static void accept_some(struct world *w)
+static void accept_some(struct fixture *w)
 {
 	struct sock_addr from;
 
@@ -115,7 +115,7 @@ static void accept_some(struct world *w)
 		if (fd < 0)
 			return;
 		struct host *h = mem_zero(sizeof(*h));
-		h->world = w;
+		h->fixture = w;
 		list_push_back(&w->hosts, &h->node);
 		h->is_rude = draw(w, 4) == 0;
 		stream_open(&h->stream, &w->net, fd, &host_ops);
@@ -126,7 +126,7 @@ static void accept_some(struct world *w)
 
 static void tick(struct deadline *d)
 {
-	struct world *w = container_of(d, struct world, tick);
+	struct fixture *w = container_of(d, struct fixture, tick);
 
 	if (draw(w, 4))
 		accept_some(w);
@@ -142,10 +142,10 @@ static void attempt_connected(struct stream *s)
 
 	CHECK(!e->is_connected && !e->has_ended);
 	e->is_connected = true;
-	e->world->connected++;
+	e->fixture->connected++;
 	for (size_t i = 0; i < NOTE; i++)
 		note[i] = (uint8_t)('a' + i);
-	if (draw(e->world, 8) == 0) { /* the bytes are written in two turns */
+	if (draw(e->fixture, 8) == 0) { /* the bytes are written in two turns */
 		CHECK(stream_write(s, note, 3) == 0);
 		stream_flush(s);
 		CHECK(stream_write(s, note + 3, NOTE - 3) == 0);
@@ -162,7 +162,7 @@ static void attempt_received(
 
 static void attempt_over(struct attempt *e)
 {
-	struct world *w = e->world;
+	struct fixture *w = e->fixture;
 
 	stream_close(&e->stream);
 	if (--e->times > 0)
@@ -178,7 +178,7 @@ static void attempt_ended(struct stream *s, const struct err *err)
 	(void)err;
 	CHECK(!e->has_ended);
 	e->has_ended = true;
-	e->world->ended++;
+	e->fixture->ended++;
 	attempt_over(e);
 }
 
@@ -195,7 +195,7 @@ static const struct stream_ops attempt_ops = {.connected = attempt_connected,
 static void attempt_begin(struct later *l)
 {
 	struct attempt *e = container_of(l, struct attempt, again);
-	struct world *w = e->world;
+	struct fixture *w = e->fixture;
 	struct sock_options options = {.unix_mode = -1};
 	struct err err;
 
@@ -212,7 +212,7 @@ static void attempt_begin(struct later *l)
 
 static void guard_expired(struct deadline *d)
 {
-	struct world *w = container_of(d, struct world, guard);
+	struct fixture *w = container_of(d, struct fixture, guard);
 
 	for (int i = 0; i < ATTEMPTS; i++) {
 		const struct attempt *e = &w->attempts[i];
@@ -225,7 +225,7 @@ static void guard_expired(struct deadline *d)
 	exit(1);
 }
 
-static void listen_at(struct world *w, bool is_tcp)
+static void listen_at(struct fixture *w, bool is_tcp)
 {
 	struct sock_options options = {.unix_mode = -1, .backlog = BACKLOG};
 	struct sock_addr addr;
@@ -249,7 +249,7 @@ static void listen_at(struct world *w, bool is_tcp)
 
 static void run(uint64_t seed, bool is_tcp)
 {
-	struct world *w = mem_zero(sizeof(*w));
+	struct fixture *w = mem_zero(sizeof(*w));
 	struct node *n;
 	struct err err;
 
@@ -266,7 +266,7 @@ static void run(uint64_t seed, bool is_tcp)
 	deadline_set(w->loop, &w->tick, 0);
 	for (int i = 0; i < ATTEMPTS; i++) {
 		struct attempt *e = &w->attempts[i];
-		e->world = w;
+		e->fixture = w;
 		e->times = TIMES;
 		e->again.run = attempt_begin;
 		loop_later(w->loop, &e->again);

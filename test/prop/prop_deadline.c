@@ -13,15 +13,15 @@
 
 enum { DEADLINES = 300, TURNS = 300, REACH_US = 6000 };
 
-struct world;
+struct fixture;
 
 struct entry {
 	struct deadline deadline;
 	uint64_t expected_us; /* the expected time; UINT64_MAX: not set */
-	struct world *world;
+	struct fixture *fixture;
 };
 
-struct world {
+struct fixture {
 	struct loop *loop;
 	struct mem mem;
 	uint64_t random;
@@ -32,12 +32,12 @@ struct world {
 	unsigned long fired;
 };
 
-static unsigned draw(struct world *w, unsigned below)
+static unsigned draw(struct fixture *w, unsigned below)
 {
 	return (unsigned)(random_next(&w->random) >> 20) % below;
 }
 
-static void change_one(struct world *w)
+static void change_one(struct fixture *w)
 {
 	struct entry *e = &w->entries[draw(w, DEADLINES)];
 	uint64_t now_us = loop_now(w->loop);
@@ -64,7 +64,7 @@ static void change_one(struct world *w)
 static void expired(struct deadline *d)
 {
 	struct entry *e = container_of(d, struct entry, deadline);
-	struct world *w = e->world;
+	struct fixture *w = e->fixture;
 
 	CHECK(e->expected_us <= loop_now(w->loop));
 	CHECK(d->at_us == UINT64_MAX && d->index == 0);
@@ -84,7 +84,7 @@ static void expired(struct deadline *d)
 
 static void act(struct later *l)
 {
-	struct world *w = container_of(l, struct world, act);
+	struct fixture *w = container_of(l, struct fixture, act);
 
 	for (int i = 0; i < 30; i++)
 		change_one(w);
@@ -92,7 +92,7 @@ static void act(struct later *l)
 
 static void check_turn(struct later *l)
 {
-	struct world *w = container_of(l, struct world, turn_end);
+	struct fixture *w = container_of(l, struct fixture, turn_end);
 
 	for (int i = 0; i < DEADLINES; i++) {
 		CHECK(w->entries[i].expected_us > loop_now(w->loop));
@@ -104,7 +104,7 @@ static void check_turn(struct later *l)
 
 static void run_turn(struct deadline *d)
 {
-	struct world *w = container_of(d, struct world, tick);
+	struct fixture *w = container_of(d, struct fixture, tick);
 
 	deadline_set(w->loop, d, loop_now(w->loop) + 1000);
 	loop_later(w->loop, &w->act);
@@ -113,7 +113,7 @@ static void run_turn(struct deadline *d)
 
 int main(int argc, char **argv)
 {
-	struct world *w = mem_zero(sizeof(*w));
+	struct fixture *w = mem_zero(sizeof(*w));
 	uint64_t seed = seed_of_run(argc, argv);
 	struct err err;
 
@@ -126,7 +126,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < DEADLINES; i++) {
 		deadline_init(&w->entries[i].deadline, expired);
 		w->entries[i].expected_us = UINT64_MAX;
-		w->entries[i].world = w;
+		w->entries[i].fixture = w;
 	}
 	deadline_init(&w->tick, run_turn);
 	deadline_set(w->loop, &w->tick, 0);

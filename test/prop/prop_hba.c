@@ -33,7 +33,7 @@ struct meaning {
 	enum hba_method method;
 };
 
-struct world {
+struct fixture {
 	uint64_t random;
 	struct buf text;
 	unsigned line;
@@ -43,12 +43,12 @@ struct world {
 	unsigned broken, faults; /* broken lines in the file, and faults reported */
 };
 
-static unsigned below(struct world *w, unsigned n)
+static unsigned below(struct fixture *w, unsigned n)
 {
 	return (unsigned)(random_next(&w->random) >> 33) % n;
 }
 
-static void put_blank(struct world *w)
+static void put_blank(struct fixture *w)
 {
 	static const char *const blanks[] = {" ", "\t", "  ", " \\\n "};
 	unsigned which = below(w, 12);
@@ -59,7 +59,7 @@ static void put_blank(struct world *w)
 }
 
 /* One item of a list: a name in some spelling or a keyword. */
-static void put_item(struct world *w, unsigned *set, bool *is_same, bool *replication)
+static void put_item(struct fixture *w, unsigned *set, bool *is_same, bool *replication)
 {
 	unsigned name = below(w, NAMES);
 
@@ -95,7 +95,7 @@ static void put_item(struct world *w, unsigned *set, bool *is_same, bool *replic
 	}
 }
 
-static void put_list(struct world *w, unsigned *set, bool *is_same, bool *replication)
+static void put_list(struct fixture *w, unsigned *set, bool *is_same, bool *replication)
 {
 	unsigned count = 1 + below(w, 3);
 
@@ -107,7 +107,7 @@ static void put_list(struct world *w, unsigned *set, bool *is_same, bool *replic
 	put_blank(w);
 }
 
-static void put_address(struct world *w, struct meaning *m)
+static void put_address(struct fixture *w, struct meaning *m)
 {
 	unsigned bits = 24 + below(w, 9), size = 1u << (32 - bits);
 	unsigned host = below(w, HOSTS);
@@ -140,7 +140,7 @@ static void put_address(struct world *w, struct meaning *m)
 	put_blank(w);
 }
 
-static void put_rule(struct world *w)
+static void put_rule(struct fixture *w)
 {
 	static const char *const types[] = {"local", "host", "hostssl", "hostnossl"};
 	struct meaning *m = &w->rules[w->count++];
@@ -161,7 +161,7 @@ static void put_rule(struct world *w)
 		buf_put_text(&w->text, " ldapserver=h ldapsuffix=\"x\"");
 }
 
-static void put_line(struct world *w)
+static void put_line(struct fixture *w)
 {
 	static const char *const others[] = {"", "# local all all trust",
 	    "host all all 10.0.0.1/24 trust # matches nobody"};
@@ -220,7 +220,7 @@ static bool is_fit_by_address(const struct meaning *m, const struct who *who)
 }
 
 static enum hba_result look_up(
-    const struct world *w, const struct who *who, const struct meaning **found)
+    const struct fixture *w, const struct who *who, const struct meaning **found)
 {
 	for (size_t i = 0; i < w->count; i++) {
 		const struct meaning *m = *found = &w->rules[i];
@@ -235,7 +235,7 @@ static enum hba_result look_up(
 	return HBA_NO_MATCH;
 }
 
-static void random_peer(struct world *w, struct who *who)
+static void random_peer(struct fixture *w, struct who *who)
 {
 	who->database = below(w, NAMES);
 	who->user = below(w, NAMES);
@@ -251,7 +251,7 @@ static void random_peer(struct world *w, struct who *who)
 	    .user = names[who->user]};
 }
 
-static int peer_agrees(struct world *w, const struct hba *hba)
+static int peer_agrees(struct fixture *w, const struct hba *hba)
 {
 	const struct hba_rule *rule;
 	const struct meaning *m;
@@ -275,13 +275,13 @@ static int peer_agrees(struct world *w, const struct hba *hba)
 static void count_faults(
     void *ctx, enum diagnostic kind, const char *where, const char *text)
 {
-	struct world *w = ctx;
+	struct fixture *w = ctx;
 
 	w->faults += kind == DIAGNOSTIC_ERROR;
 	assert(where[0] && text[0]);
 }
 
-static int check_faults(struct world *w)
+static int check_faults(struct fixture *w)
 {
 	if (w->faults == w->broken)
 		return 0;
@@ -290,7 +290,7 @@ static int check_faults(struct world *w)
 	return -1;
 }
 
-static int file_agrees(struct world *w)
+static int file_agrees(struct fixture *w)
 {
 	struct err err;
 	int status;
@@ -316,7 +316,7 @@ static int file_agrees(struct world *w)
 
 int main(int argc, char **argv)
 {
-	struct world w = {
+	struct fixture w = {
 	    .random = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)getpid()};
 	int bad = 0;
 

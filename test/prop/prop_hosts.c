@@ -28,7 +28,7 @@ struct server {
 	enum watch_step step;
 };
 
-struct world {
+struct fixture {
 	uint64_t random, now_us, calm_us;
 	size_t count;
 	struct server servers[HOSTS_MOST];
@@ -45,7 +45,7 @@ struct world {
 static const enum target_attrs targets[GROUPS] = {
     TARGET_READ_WRITE, TARGET_PREFER_STANDBY, TARGET_ANY, TARGET_READ_ONLY};
 
-static unsigned draw(struct world *w, unsigned below)
+static unsigned draw(struct fixture *w, unsigned below)
 {
 	return (unsigned)(random_next(&w->random) >> 20) % below;
 }
@@ -67,7 +67,7 @@ static void check_reasons(const struct host_verdict *v)
 
 /* Some host has not been tried since its hosts began to be watched, a moment ago: the
  * others may be older primaries than that one. */
-static bool is_early(const struct world *w, const struct host_group *g)
+static bool is_early(const struct fixture *w, const struct host_group *g)
 {
 	for (size_t i = 0; i < g->count; i++)
 		if (g->members[i].watch->value.state == HOST_NOT_TRIED)
@@ -75,7 +75,7 @@ static bool is_early(const struct world *w, const struct host_group *g)
 	return false;
 }
 
-static void check_group(struct world *w, const struct host_group *g)
+static void check_group(struct fixture *w, const struct host_group *g)
 {
 	unsigned serving = 0;
 
@@ -98,7 +98,7 @@ static void check_group(struct world *w, const struct host_group *g)
 		CHECK(serving <= 1);
 }
 
-static void decide(struct world *w, int at)
+static void decide(struct fixture *w, int at)
 {
 	struct host_group *g = &w->groups[at];
 	struct host_change change, again;
@@ -115,7 +115,7 @@ static void decide(struct world *w, int at)
 	CHECK(!again.is_any && !again.is_back && !again.is_lost && !again.is_split);
 }
 
-static void tell(struct world *w, size_t i)
+static void tell(struct fixture *w, size_t i)
 {
 	const struct host_watch *watch = &w->watches[i];
 	char now[3 * HOST_REASON_MAX];
@@ -132,7 +132,7 @@ static void tell(struct world *w, size_t i)
 /* ---- the monitor's connections ---- */
 
 /* What the monitor sets after each decision. */
-static void set_urgency(struct world *w)
+static void set_urgency(struct fixture *w)
 {
 	/* without a period only hints and urgency lead to questions */
 	w->policy.is_urgent = !w->policy.period_us;
@@ -140,7 +140,7 @@ static void set_urgency(struct world *w)
 		w->policy.is_urgent |= !w->groups[g].serves;
 }
 
-static void go_on(struct world *w, size_t i)
+static void go_on(struct fixture *w, size_t i)
 {
 	struct server *s = &w->servers[i];
 	enum watch_step step;
@@ -162,7 +162,7 @@ static void go_on(struct world *w, size_t i)
 }
 
 /* The outcome of what is under way, unless the host does not answer. */
-static void reply(struct world *w, size_t i)
+static void reply(struct fixture *w, size_t i)
 {
 	struct server *s = &w->servers[i];
 	struct host_watch *watch = &w->watches[i];
@@ -190,7 +190,7 @@ static void reply(struct world *w, size_t i)
 }
 
 /* The host ends, or goes on: what was under way gets its outcome. */
-static void stir(struct world *w, size_t i)
+static void stir(struct fixture *w, size_t i)
 {
 	struct server *s = &w->servers[i];
 	enum watch_phase phase = w->watches[i].phase;
@@ -213,7 +213,7 @@ static bool is_usable(const struct server *s)
 	return s->is_up && !s->is_hanging && !s->is_refusing;
 }
 
-static uint32_t newest_timeline(const struct world *w)
+static uint32_t newest_timeline(const struct fixture *w)
 {
 	uint32_t newest = 0;
 
@@ -223,7 +223,7 @@ static uint32_t newest_timeline(const struct world *w)
 	return newest;
 }
 
-static void happen(struct world *w)
+static void happen(struct fixture *w)
 {
 	size_t i = draw(w, (unsigned)w->count);
 	struct server *s = &w->servers[i];
@@ -283,7 +283,7 @@ static void happen(struct world *w)
 /* ---- after a while without events ---- */
 
 /* The primary that must be in force, if it is beyond doubt. */
-static const struct server *best_primary(const struct world *w)
+static const struct server *best_primary(const struct fixture *w)
 {
 	const struct server *best = NULL;
 
@@ -296,7 +296,7 @@ static const struct server *best_primary(const struct world *w)
 	return best;
 }
 
-static bool has_usable_standby(const struct world *w)
+static bool has_usable_standby(const struct fixture *w)
 {
 	for (size_t i = 0; i < w->count; i++)
 		if (is_usable(&w->servers[i]) && w->servers[i].is_standby)
@@ -304,7 +304,7 @@ static bool has_usable_standby(const struct world *w)
 	return false;
 }
 
-static void check_calm(struct world *w)
+static void check_calm(struct fixture *w)
 {
 	const struct server *best = best_primary(w);
 	const struct host_group *writers = &w->groups[0], *readers = &w->groups[1];
@@ -342,7 +342,7 @@ static void check_calm(struct world *w)
 /* ---- rest ---- */
 
 /* Nobody needs the hosts any more, or somebody does again. */
-static void turn_wanted(struct world *w)
+static void turn_wanted(struct fixture *w)
 {
 	w->policy.is_wanted = !w->policy.is_wanted;
 	for (int g = 0; g < GROUPS; g++) {
@@ -363,7 +363,7 @@ static void turn_wanted(struct world *w)
 
 /* ---- runs ---- */
 
-static uint64_t next_time(const struct world *w)
+static uint64_t next_time(const struct fixture *w)
 {
 	uint64_t at_us = UINT64_MAX;
 
@@ -379,7 +379,7 @@ static uint64_t next_time(const struct world *w)
 	return at_us;
 }
 
-static void pass_until(struct world *w, uint64_t until_us)
+static void pass_until(struct fixture *w, uint64_t until_us)
 {
 	uint64_t at_us;
 
@@ -399,7 +399,7 @@ static void pass_until(struct world *w, uint64_t until_us)
 	w->now_us = until_us;
 }
 
-static void begin(struct world *w)
+static void begin(struct fixture *w)
 {
 	struct host_watch *hosts[HOSTS_MOST];
 
@@ -427,7 +427,7 @@ static void begin(struct world *w)
 		go_on(w, i);
 }
 
-static void end(struct world *w)
+static void end(struct fixture *w)
 {
 	for (int g = 0; g < GROUPS; g++)
 		host_group_done(&w->groups[g]);
@@ -435,7 +435,7 @@ static void end(struct world *w)
 		host_watch_done(&w->watches[i]);
 }
 
-static void run(struct world *w)
+static void run(struct fixture *w)
 {
 	begin(w);
 	for (step_number = 0; step_number < STEPS; step_number++) {
@@ -459,7 +459,7 @@ static void run(struct world *w)
 
 /* A standby replays what the primary writes a moment later, and the primary rests for
  * long and then writes much. */
-static void run_lag(struct world *w)
+static void run_lag(struct fixture *w)
 {
 	struct host_watch watches[2], *hosts[] = {&watches[0], &watches[1]};
 	const struct host_group_rules rules = {
@@ -509,9 +509,9 @@ static void run_lag(struct world *w)
 	host_watch_done(&watches[1]);
 }
 
-static void run_seed(struct world *sums, uint64_t seed)
+static void run_seed(struct fixture *sums, uint64_t seed)
 {
-	struct world w = {.random = seed | 1};
+	struct fixture w = {.random = seed | 1};
 
 	printf("seed %llu\n", (unsigned long long)seed);
 	fflush(stdout);
@@ -520,7 +520,7 @@ static void run_seed(struct world *sums, uint64_t seed)
 		sums->decisions += w.decisions;
 		sums->failovers += w.failovers;
 		sums->rests += w.rests;
-		w = (struct world){.random = w.random};
+		w = (struct fixture){.random = w.random};
 	}
 	for (run_number = 0; run_number < 20; run_number++)
 		run_lag(&w);
@@ -529,7 +529,7 @@ static void run_seed(struct world *sums, uint64_t seed)
 int main(int argc, char **argv)
 {
 	uint64_t seed = seed_of_run(argc, argv);
-	struct world sums = {0};
+	struct fixture sums = {0};
 
 	/* neighbours begin with numbers that have nothing in common */
 	for (uint64_t i = 0; i < SEEDS; i++)

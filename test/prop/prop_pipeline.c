@@ -54,7 +54,7 @@ struct backend {
 	unsigned *told_count;
 };
 
-struct world {
+struct fixture {
 	uint64_t random;
 	struct backend server, direct;
 	struct line from_client, to_client;
@@ -97,7 +97,7 @@ static struct message line_take(struct line *l)
 	return m;
 }
 
-static void trace(const char *who, struct message m, const struct world *w)
+static void trace(const char *who, struct message m, const struct fixture *w)
 {
 	if (is_traced)
 		printf("%s %c %u plan %d x%u | count %u copy %d open %d skip %d strays "
@@ -280,7 +280,7 @@ static void backend_read(struct backend *b, struct message m)
 	}
 }
 
-static bool server_step(struct world *w)
+static bool server_step(struct fixture *w)
 {
 	struct message noise = {.type = "NSA"[below(&w->random, 3)]};
 
@@ -298,7 +298,7 @@ static bool server_step(struct world *w)
 
 /* The client must be told the same as without a pooler; any two ReadyForQuery messages
  * are equal here. */
-static void tell(struct world *w, struct message m)
+static void tell(struct fixture *w, struct message m)
 {
 	assert(!w->is_amid);
 	assert(w->told_count < w->expected_count);
@@ -308,7 +308,7 @@ static void tell(struct world *w, struct message m)
 	assert(e.tag == m.tag || m.type == 'Z' || w->sent[m.tag].type == 'S');
 }
 
-static void make_up(struct world *w)
+static void make_up(struct fixture *w)
 {
 	struct pipeline_entry e;
 
@@ -319,7 +319,7 @@ static void make_up(struct world *w)
 	}
 }
 
-static struct message new_message(struct world *w, uint8_t type, enum owed_to to)
+static struct message new_message(struct fixture *w, uint8_t type, enum owed_to to)
 {
 	struct message m = {
 	    .type = type,
@@ -334,7 +334,7 @@ static struct message new_message(struct world *w, uint8_t type, enum owed_to to
 	return m;
 }
 
-static void put(struct world *w, struct message m, enum owed_to to)
+static void put(struct fixture *w, struct message m, enum owed_to to)
 {
 	assert(pipeline_owe(&w->ledger, m.type, to, m.tag) == 0);
 	trace(to == OWED_CLIENT ? "client"
@@ -346,7 +346,7 @@ static void put(struct world *w, struct message m, enum owed_to to)
 }
 
 /* Sends a message of the pooler itself before the client's request. */
-static void put_own(struct world *w)
+static void put_own(struct fixture *w)
 {
 	struct message m = new_message(w, "PC"[below(&w->random, 2)], OWED_SELF);
 
@@ -355,7 +355,7 @@ static void put_own(struct world *w)
 }
 
 /* Passes on one message of the client, if the ledger allows it. */
-static bool pooler_sends(struct world *w)
+static bool pooler_sends(struct fixture *w)
 {
 	const struct pipeline *p = &w->ledger;
 
@@ -388,13 +388,13 @@ static bool pooler_sends(struct world *w)
 
 static void note_dropped(void *arg, const struct pipeline_entry *e)
 {
-	struct world *w = arg;
+	struct fixture *w = arg;
 
 	assert(e->type == w->sent[e->tag].type);
 	w->sent[e->tag].ends++;
 }
 
-static void ask(struct world *w)
+static void ask(struct fixture *w)
 {
 	static const char question[] = "SCS";
 
@@ -410,14 +410,14 @@ static void ask(struct world *w)
 }
 
 /* The client gets the first piece of a message. */
-static void cut(struct world *w)
+static void cut(struct fixture *w)
 {
 	w->is_amid = true;
 	pipeline_set_amid(&w->ledger, true);
 	cuts++;
 }
 
-static void deliver_rest(struct world *w)
+static void deliver_rest(struct fixture *w)
 {
 	w->is_amid = false;
 	pipeline_set_amid(&w->ledger, false);
@@ -425,7 +425,7 @@ static void deliver_rest(struct world *w)
 }
 
 /* Returns false when the ledger gave up, which is allowed only for a rude client. */
-static bool pooler_reads(struct world *w)
+static bool pooler_reads(struct fixture *w)
 {
 	if (w->is_amid) {
 		deliver_rest(w);
@@ -465,25 +465,25 @@ static bool pooler_reads(struct world *w)
 
 /* ---- client ---- */
 
-static void say(struct world *w, struct message m)
+static void say(struct fixture *w, struct message m)
 {
 	line_put(&w->from_client, m);
 	backend_read(&w->direct, m);
 }
 
-static void say_type(struct world *w, uint8_t type)
+static void say_type(struct fixture *w, uint8_t type)
 {
 	say(w, new_message(w, type, OWED_CLIENT));
 }
 
-static void end_copy(struct world *w, uint8_t type)
+static void end_copy(struct fixture *w, uint8_t type)
 {
 	say_type(w, type);
 	if (--w->copies == 0)
 		w->copy_for = 0;
 }
 
-static bool has_seen_error(const struct world *w, uint32_t tag)
+static bool has_seen_error(const struct fixture *w, uint32_t tag)
 {
 	for (unsigned i = 0; i < w->told_count; i++)
 		if (w->expected[i].type == 'E' && w->expected[i].tag == tag)
@@ -493,7 +493,7 @@ static bool has_seen_error(const struct world *w, uint32_t tag)
 
 /* A client inside a COPY it asked for, whether or not it has been answered yet: only
  * data, Sync, Flush and the end are allowed. */
-static void client_copy(struct world *w)
+static void client_copy(struct fixture *w)
 {
 	if (has_seen_error(w, w->copy_tag) && below(&w->random, 3)) {
 		w->copy_for = 0;
@@ -520,7 +520,7 @@ static void client_copy(struct world *w)
 	}
 }
 
-static void client_begins_copy(struct world *w, uint8_t type)
+static void client_begins_copy(struct fixture *w, uint8_t type)
 {
 	struct message m = new_message(w, type, OWED_CLIENT);
 
@@ -532,7 +532,7 @@ static void client_begins_copy(struct world *w, uint8_t type)
 	say(w, m);
 }
 
-static void client_step(struct world *w)
+static void client_step(struct fixture *w)
 {
 	static const char types[] = "PBDECPBEQQFHSSSdcf";
 	uint8_t type = (uint8_t)types[below(&w->random, sizeof(types) - 1)];
@@ -553,7 +553,7 @@ static void client_step(struct world *w)
 
 /* ---- checks ---- */
 
-static void check_ends(const struct world *w)
+static void check_ends(const struct fixture *w)
 {
 	for (uint32_t i = 1; i <= w->last_tag; i++)
 		if (strchr("PBDECQF", w->sent[i].type) && w->sent[i].to != OWED_SELF)
@@ -561,7 +561,7 @@ static void check_ends(const struct world *w)
 }
 
 /* While messages are under way the ledger must not be settled. */
-static void check_settled(const struct world *w)
+static void check_settled(const struct fixture *w)
 {
 	if (!pipeline_is_settled(&w->ledger))
 		return;
@@ -573,7 +573,7 @@ static void check_settled(const struct world *w)
 }
 
 /* Delivers everything; then the client was told the same as without a pooler. */
-static bool come_to_rest(struct world *w)
+static bool come_to_rest(struct fixture *w)
 {
 	bool is_moving = true;
 
@@ -595,7 +595,7 @@ static bool come_to_rest(struct world *w)
 	return true;
 }
 
-static bool finish(struct world *w)
+static bool finish(struct fixture *w)
 {
 	while (w->copy_for)
 		end_copy(w, 'c');
@@ -615,7 +615,7 @@ static bool finish(struct world *w)
 	return true;
 }
 
-static bool step(struct world *w)
+static bool step(struct fixture *w)
 {
 	switch (below(&w->random, 60)) {
 	case 0:
@@ -636,7 +636,7 @@ static bool step(struct world *w)
 
 static void play(uint64_t seed)
 {
-	static struct world w; /* static because it is big; each run clears it */
+	static struct fixture w; /* static because it is big; each run clears it */
 	bool goes_on = true;
 
 	memset(&w, 0, sizeof(w));

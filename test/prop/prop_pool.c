@@ -1,7 +1,7 @@
 /* links: pool wire auth net conf base */
 /*
  * Random clients, servers and administrators against the pools, with a broker that only
- * carries out verdicts.  After each event, when every kicked pool has been asked: no
+ * carries out verdicts.  After each event, when every scheduled pool has been asked: no
  * other pool has a verdict to give, lists and counts agree, no server is lent twice, no
  * limit is exceeded, clients are served in order, and no client waits without a reason.
  */
@@ -99,21 +99,21 @@ struct runner {
 	bool is_killed, looks_soon;
 };
 
-struct world {
+struct fixture {
 	uint64_t seed, random, now, event;
 	struct mem mem;
 	struct catalog *c;
 	struct config *configs[3]; /* the last one is for plain runs */
 	struct client clients[REQUESTS];
 	struct server servers[SLOTS];
-	struct pool *kicked[KICKS];
-	size_t kick_head, kick_count;
+	struct pool *scheduled[KICKS];
+	size_t schedule_head, schedule_count;
 	bool is_quiet; /* no pool should have a verdict to give */
 	bool is_plain;
 	unsigned grants, dials, evictions, refusals, full, kept, pressed;
 };
 
-static void fail(const struct world *w, const char *what, int line)
+static void fail(const struct fixture *w, const char *what, int line)
 {
 	fprintf(stderr, "seed %" PRIu64 ", event %" PRIu64 ", line %d: %s\n", w->seed,
 	    w->event, line, what);
@@ -126,7 +126,7 @@ static void fail(const struct world *w, const char *what, int line)
 			fail(w, #what, __LINE__); \
 	} while (0)
 
-static unsigned any(struct world *w, unsigned n)
+static unsigned any(struct fixture *w, unsigned n)
 {
 	return (unsigned)(random_next(&w->random) >> 16) % n;
 }
@@ -152,14 +152,14 @@ static struct runner *runner_of(struct pool *pool)
 	return pool->runner;
 }
 
-static void on_kick(void *ctx, struct pool *pool)
+static void on_schedule(void *ctx, struct pool *pool)
 {
-	struct world *w = ctx;
+	struct fixture *w = ctx;
 
-	CHECK(w->kick_count < KICKS);
+	CHECK(w->schedule_count < KICKS);
 	runner_of(pool);
-	pool->is_kicked = true;
-	w->kicked[(w->kick_head + w->kick_count++) % KICKS] = pool;
+	pool->is_scheduled = true;
+	w->scheduled[(w->schedule_head + w->schedule_count++) % KICKS] = pool;
 }
 
 static void on_kill(void *ctx, struct pool *pool, const char *reason)
@@ -170,10 +170,10 @@ static void on_kill(void *ctx, struct pool *pool, const char *reason)
 
 static void on_freed(void *ctx, struct pool *pool)
 {
-	struct world *w = ctx;
+	struct fixture *w = ctx;
 
-	for (size_t i = 0; i < w->kick_count; i++) {
-		struct pool **at = &w->kicked[(w->kick_head + i) % KICKS];
+	for (size_t i = 0; i < w->schedule_count; i++) {
+		struct pool **at = &w->scheduled[(w->schedule_head + i) % KICKS];
 		if (*at == pool)
 			*at = NULL;
 	}
@@ -191,11 +191,11 @@ static void on_hint(
 }
 
 static const struct catalog_events events = {
-    .kick = on_kick, .kill = on_kill, .freed = on_freed, .hint = on_hint};
+    .schedule = on_schedule, .kill = on_kill, .freed = on_freed, .hint = on_hint};
 
 /* ---- carrying out verdicts ---- */
 
-static void close_server(struct world *w, struct server *server)
+static void close_server(struct fixture *w, struct server *server)
 {
 	struct pool *pool = server->slot.pool;
 
@@ -206,7 +206,7 @@ static void close_server(struct world *w, struct server *server)
 	pool_free_if_unused(pool);
 }
 
-static void check_grant(struct world *w, const struct verdict *v)
+static void check_grant(struct fixture *w, const struct verdict *v)
 {
 	struct server *server = server_of(v->slot);
 	struct client *client = client_of(v->request);
@@ -237,13 +237,13 @@ static void check_grant(struct world *w, const struct verdict *v)
 	w->grants++;
 }
 
-static int process_limit(const struct world *w)
+static int process_limit(const struct fixture *w)
 {
 	return w->c->config->settings.max_server_connections;
 }
 
 /* Logins that take long do not count while another host can be tried. */
-static size_t slow_beside(const struct world *w, const struct pool *pool)
+static size_t slow_beside(const struct fixture *w, const struct pool *pool)
 {
 	return hosts_has_candidate(pool, w->now) ? pool->balance.slow_logins : 0;
 }
@@ -261,7 +261,7 @@ static bool may_open_beside(const struct pool *pool)
 }
 
 static void check_dial(
-    struct world *w, const struct pool *pool, const struct verdict *v)
+    struct fixture *w, const struct pool *pool, const struct verdict *v)
 {
 	int size = pool_size(pool), reserve = pool_reserve_size(pool);
 	int db_limit = scope_max_db_connections(scope_of_pool(pool));
@@ -285,7 +285,7 @@ static void check_dial(
 	CHECK(!pool->failure.kind || has_other || w->now >= pool->dial_us + retry_us);
 }
 
-static struct server *unused_server(struct world *w)
+static struct server *unused_server(struct fixture *w)
 {
 	for (int i = 0; i < SLOTS; i++) {
 		if (!w->servers[i].is_used) {
@@ -297,7 +297,7 @@ static struct server *unused_server(struct world *w)
 	return NULL;
 }
 
-static void dial(struct world *w, struct pool *pool, const struct verdict *v)
+static void dial(struct fixture *w, struct pool *pool, const struct verdict *v)
 {
 	struct server *server = unused_server(w);
 
@@ -341,9 +341,9 @@ static uint64_t place_in_process(const struct pool *pool)
 
 /* Another pool has a client that has waited longer than the first one here that could
  * have the server. */
-static bool is_others_turn(const struct world *w, const struct pool *pool)
+static bool is_others_turn(const struct fixture *w, const struct pool *pool)
 {
-	struct node *first = list_first(&pool->part.seekers);
+	struct node *first = list_first(&pool->part.waiters);
 	uint64_t own_us =
 	    container_of(first, struct pool_request, kind_node)->queued_us;
 	uint64_t place_us = own_us + (pool_connected_count(pool) ? PATIENCE : 0);
@@ -362,7 +362,7 @@ static bool is_others_turn(const struct world *w, const struct pool *pool)
 	return false;
 }
 
-static bool is_anybody_pressing(const struct world *w)
+static bool is_anybody_pressing(const struct fixture *w)
 {
 	const struct pool *pool;
 
@@ -374,7 +374,7 @@ static bool is_anybody_pressing(const struct world *w)
 }
 
 /* A pool keeps min_pool_size servers, unless another has none or waited too long. */
-static void check_least_size(struct world *w, const struct pool *pool)
+static void check_least_size(struct fixture *w, const struct pool *pool)
 {
 	bool is_wanted = !list_is_empty(&pool->clients) ||
 			 !list_is_empty(&pool->waiting) ||
@@ -391,14 +391,14 @@ static void check_least_size(struct world *w, const struct pool *pool)
 	w->pressed++;
 }
 
-static void retire(struct world *w, const struct verdict *v)
+static void retire(struct fixture *w, const struct verdict *v)
 {
 	struct server *server = server_of(v->slot);
 
 	CHECK(v->text && v->slot->state == SLOT_NONE && v->slot->pool);
 	CHECK(!server->is_lent || v->slot->is_replication || v->slot->request == NULL);
 	bool is_evicted = strcmp(v->text, "evicted") == 0;
-	CHECK(!is_evicted || list_is_empty(&v->slot->pool->part.seekers) ||
+	CHECK(!is_evicted || list_is_empty(&v->slot->pool->part.waiters) ||
 	      !list_is_empty(&v->slot->pool->replicas) ||
 	      is_others_turn(w, v->slot->pool));
 	w->evictions += is_evicted;
@@ -410,7 +410,7 @@ static void retire(struct world *w, const struct verdict *v)
 		close_server(w, server);
 }
 
-static void carry(struct world *w, struct pool *pool, const struct verdict *v)
+static void carry(struct fixture *w, struct pool *pool, const struct verdict *v)
 {
 	switch (v->kind) {
 	case VERDICT_GRANT:
@@ -455,7 +455,7 @@ static void carry(struct world *w, struct pool *pool, const struct verdict *v)
 
 /* Whether another pool's client has waited longer for room under this limit. */
 static bool has_elder(
-    const struct world *w, const struct pool *pool, enum conn_limit kind)
+    const struct fixture *w, const struct pool *pool, enum conn_limit kind)
 {
 	const struct heap *queue =
 	    kind == CONN_LIMIT_USER       ? &pool->user->limit->starving
@@ -470,7 +470,7 @@ static bool has_elder(
 
 /* Room is left for a moment to one who has waited longer, perhaps for room under other
  * limits as well; and those behind it look from time to time whether it is used. */
-static bool leaves_room(const struct world *w, const struct pool *pool)
+static bool leaves_room(const struct fixture *w, const struct pool *pool)
 {
 	if (list_is_empty(&pool->waiting) || !pool->runner->looks_soon)
 		return false;
@@ -482,7 +482,8 @@ static bool leaves_room(const struct world *w, const struct pool *pool)
 }
 
 /* It looks again after a tenth of the time that its first client has waited. */
-static bool looks_soon(const struct world *w, const struct pool *pool, uint64_t wake_us)
+static bool looks_soon(
+    const struct fixture *w, const struct pool *pool, uint64_t wake_us)
 {
 	uint64_t longest_us =
 	    list_is_empty(&pool->waiting) ? 0 : (w->now - first_wait(pool)) / 10;
@@ -493,7 +494,7 @@ static bool looks_soon(const struct world *w, const struct pool *pool, uint64_t 
 /* A pool looks from time to time whether there is room for min_pool_size, or for a host
  * whose turn it is to be probed. */
 static bool is_refill(
-    const struct world *w, const struct pool *pool, const struct verdict *v)
+    const struct fixture *w, const struct pool *pool, const struct verdict *v)
 {
 	if (v->kind == VERDICT_DIAL && pool->balance.claimed == hosts_wanted(pool))
 		return true;
@@ -509,9 +510,9 @@ static bool is_refill(
 	       pool->runner->wake_us != UINT64_MAX;
 }
 
-static void serve(struct world *w, struct pool *pool)
+static void serve(struct fixture *w, struct pool *pool)
 {
-	pool->is_kicked = false;
+	pool->is_scheduled = false;
 	for (unsigned steps = 0;; steps++) {
 		CHECK(steps < 2 * (REQUESTS + SLOTS));
 		bool is_behind = w->is_quiet && leaves_room(w, pool);
@@ -540,13 +541,13 @@ static void serve(struct world *w, struct pool *pool)
 	}
 }
 
-static void serve_kicked(struct world *w)
+static void serve_scheduled(struct fixture *w)
 {
-	for (unsigned steps = 0; w->kick_count; steps++) {
+	for (unsigned steps = 0; w->schedule_count; steps++) {
 		CHECK(steps < 10000);
-		struct pool *pool = w->kicked[w->kick_head];
-		w->kick_head = (w->kick_head + 1) % KICKS;
-		w->kick_count--;
+		struct pool *pool = w->scheduled[w->schedule_head];
+		w->schedule_head = (w->schedule_head + 1) % KICKS;
+		w->schedule_count--;
 		if (pool)
 			serve(w, pool);
 	}
@@ -554,7 +555,7 @@ static void serve_kicked(struct world *w)
 
 /* ---- checks ---- */
 
-static void check_slots(struct world *w)
+static void check_slots(struct fixture *w)
 {
 	struct pool *pool;
 	size_t listed[SLOT_STATE_COUNT] = {0}, seen[SLOT_STATE_COUNT] = {0};
@@ -586,7 +587,7 @@ static void check_slots(struct world *w)
 	CHECK(used == total);
 }
 
-static void check_asks(struct world *w)
+static void check_asks(struct fixture *w)
 {
 	size_t resting = 0, waiting = 0, listed_clients = 0, listed_waiting = 0;
 	struct pool *pool;
@@ -601,14 +602,14 @@ static void check_asks(struct world *w)
 	list_for (pool, &w->c->pool_list, node) {
 		listed_clients += pool->clients.count;
 		listed_waiting += pool->waiting.count;
-		CHECK(pool->waiting.count == pool->part.seekers.count +
-						 pool->newcomers.count +
+		CHECK(pool->waiting.count == pool->part.waiters.count +
+						 pool->param_waiters.count +
 						 pool->replicas.count);
 	}
 	CHECK(resting == listed_clients && waiting == listed_waiting);
 }
 
-static void check_counts_of_database(struct world *w, const struct database *db)
+static void check_counts_of_database(struct fixture *w, const struct database *db)
 {
 	size_t servers = 0, resting = 0;
 	const struct pool *pool;
@@ -636,7 +637,7 @@ static void check_counts_of_database(struct world *w, const struct database *db)
 	CHECK((db->idle_since_us != 0) == (db->is_auto && !clients && !servers));
 }
 
-static void check_hosts_of_database(struct world *w, const struct database *db)
+static void check_hosts_of_database(struct fixture *w, const struct database *db)
 {
 	const struct pool_host *pool_host;
 	struct pool *pool;
@@ -670,7 +671,7 @@ static void check_hosts_of_database(struct world *w, const struct database *db)
 	}
 }
 
-static void check_counts_of_user(struct world *w, const struct user *user)
+static void check_counts_of_user(struct fixture *w, const struct user *user)
 {
 	size_t servers = 0, resting = 0;
 	const struct pool *pool;
@@ -684,11 +685,11 @@ static void check_counts_of_user(struct world *w, const struct user *user)
 
 static bool has_slot_to_give(const struct pool *pool)
 {
-	return list_is_empty(&pool->part.seekers) &&
+	return list_is_empty(&pool->part.waiters) &&
 	       pool->slots[SLOT_IDLE].count + pool->slots[SLOT_USED].count > 0;
 }
 
-static void check_counts_of_process(struct world *w)
+static void check_counts_of_process(struct fixture *w)
 {
 	int servers = 0, limit = process_limit(w);
 	const struct pool *pool;
@@ -716,14 +717,14 @@ static bool has_evictable(const struct list *resting, bool of_database)
 		const struct slot *slot = of_database
 					      ? container_of(n, struct slot, db_node)
 					      : container_of(n, struct slot, user_node);
-		if (list_is_empty(&slot->pool->part.seekers))
+		if (list_is_empty(&slot->pool->part.waiters))
 			return true;
 	}
 	return false;
 }
 
-/* The pool will be kicked when it is its turn. */
-static bool is_behind_in_process(const struct world *w, const struct pool *pool)
+/* The pool will be scheduled when it is its turn. */
+static bool is_behind_in_process(const struct fixture *w, const struct pool *pool)
 {
 	const struct heap_node *first = heap_first(&w->c->limit->starving);
 
@@ -731,7 +732,7 @@ static bool is_behind_in_process(const struct world *w, const struct pool *pool)
 }
 
 /* Is there a reason that no server is opened for the waiting clients? */
-static bool has_reason_to_wait(struct world *w, const struct pool *pool)
+static bool has_reason_to_wait(struct fixture *w, const struct pool *pool)
 {
 	const struct database *db = pool->database;
 	int size = pool_size(pool);
@@ -782,8 +783,8 @@ static bool has_reason_to_wait(struct world *w, const struct pool *pool)
 			return true;
 		bool is_for_replica =
 		    first->kind == REQUEST_REPLICATION ||
-		    (pool->part.seekers.count <= pool->slots[SLOT_TESTED].count &&
-			list_is_empty(&pool->newcomers));
+		    (pool->part.waiters.count <= pool->slots[SLOT_TESTED].count &&
+			list_is_empty(&pool->param_waiters));
 		if (is_for_replica)
 			return list_is_empty(&pool->slots[SLOT_IDLE]) &&
 			       list_is_empty(&pool->slots[SLOT_USED]);
@@ -793,7 +794,7 @@ static bool has_reason_to_wait(struct world *w, const struct pool *pool)
 	return false;
 }
 
-static void check_service(struct world *w, const struct pool *pool)
+static void check_service(struct fixture *w, const struct pool *pool)
 {
 	const struct slot *slot;
 
@@ -803,24 +804,24 @@ static void check_service(struct world *w, const struct pool *pool)
 		CHECK(!slot->is_dirty);
 	list_for (slot, &pool->slots[SLOT_USED], node)
 		CHECK(!slot->is_dirty);
-	CHECK(list_is_empty(&pool->newcomers) || !pool_has_login_params(pool));
+	CHECK(list_is_empty(&pool->param_waiters) || !pool_has_login_params(pool));
 	CHECK(list_is_empty(&pool->waiting) || !w->c->refuse_waiting);
 	if (pool_is_paused(pool)) {
 		CHECK(w->c->suspended || list_is_empty(&pool->slots[SLOT_IDLE]));
 		return;
 	}
 	size_t tested = pool->slots[SLOT_TESTED].count;
-	if (!list_is_empty(&pool->part.seekers)) {
+	if (!list_is_empty(&pool->part.waiters)) {
 		CHECK(list_is_empty(&pool->slots[SLOT_IDLE]));
 		CHECK(list_is_empty(&pool->slots[SLOT_USED]) ||
-		      tested >= pool->part.seekers.count);
+		      tested >= pool->part.waiters.count);
 	}
-	if (pool->part.seekers.count > tested || !list_is_empty(&pool->newcomers) ||
+	if (pool->part.waiters.count > tested || !list_is_empty(&pool->param_waiters) ||
 	    !list_is_empty(&pool->replicas))
 		CHECK(has_reason_to_wait(w, pool));
 }
 
-static void check_all(struct world *w)
+static void check_all(struct fixture *w)
 {
 	struct database *db;
 	struct user *user;
@@ -838,21 +839,21 @@ static void check_all(struct world *w)
 	check_counts_of_process(w);
 	list_for (pool, &w->c->pool_list, node)
 		check_service(w, pool);
-	/* A pool that was not kicked has no verdict to give. */
+	/* A pool that was not scheduled has no verdict to give. */
 	if (any(w, 4) == 0) {
 		w->is_quiet = true;
 		list_for (pool, &w->c->pool_list, node) {
 			if (runner_of(pool)->wake_us > w->now)
 				serve(w, pool);
 		}
-		serve_kicked(w);
+		serve_scheduled(w);
 		w->is_quiet = false;
 	}
 }
 
 /* ---- events ---- */
 
-static struct client *any_client(struct world *w, enum request_state state)
+static struct client *any_client(struct fixture *w, enum request_state state)
 {
 	unsigned start = any(w, REQUESTS);
 
@@ -864,7 +865,7 @@ static struct client *any_client(struct world *w, enum request_state state)
 	return NULL;
 }
 
-static struct server *any_server(struct world *w, enum slot_state state)
+static struct server *any_server(struct fixture *w, enum slot_state state)
 {
 	unsigned start = any(w, SLOTS);
 
@@ -876,7 +877,7 @@ static struct server *any_server(struct world *w, enum slot_state state)
 	return NULL;
 }
 
-static struct pool *any_pool(struct world *w)
+static struct pool *any_pool(struct fixture *w)
 {
 	struct pool *pool;
 	size_t n = w->c->pool_list.count ? any(w, (unsigned)w->c->pool_list.count) : 0;
@@ -888,7 +889,7 @@ static struct pool *any_pool(struct world *w)
 	return NULL;
 }
 
-static void client_comes(struct world *w)
+static void client_comes(struct fixture *w)
 {
 	struct client *client = any_client(w, REQUEST_OUTSIDE);
 	bool is_new;
@@ -918,7 +919,7 @@ static void client_goes(struct client *client)
 	*client = (struct client){.database = NULL};
 }
 
-static void client_asks(struct world *w)
+static void client_asks(struct fixture *w)
 {
 	static const enum request_kind kinds[] = {REQUEST_QUERY, REQUEST_QUERY,
 	    REQUEST_QUERY, REQUEST_QUERY, REQUEST_QUERY, REQUEST_QUERY, REQUEST_AUTH,
@@ -945,7 +946,7 @@ static void client_asks(struct world *w)
 	carry(w, pool, &v);
 }
 
-static void server_is_given(struct world *w)
+static void server_is_given(struct fixture *w)
 {
 	struct server *server = any_server(w, SLOT_ACTIVE);
 
@@ -969,7 +970,7 @@ static void server_is_given(struct world *w)
 }
 
 /* A client disconnects, and the broker cleans up before it gives the server back. */
-static void client_vanishes(struct world *w)
+static void client_vanishes(struct fixture *w)
 {
 	struct server *server = any_server(w, SLOT_ACTIVE);
 
@@ -981,7 +982,7 @@ static void client_vanishes(struct world *w)
 	client_goes(client);
 }
 
-static void orphan_is_given(struct world *w)
+static void orphan_is_given(struct fixture *w)
 {
 	for (int i = 0; i < SLOTS; i++) {
 		struct server *server = &w->servers[i];
@@ -997,12 +998,12 @@ static void orphan_is_given(struct world *w)
 	}
 }
 
-static enum host_role any_role(struct world *w)
+static enum host_role any_role(struct fixture *w)
 {
 	return any(w, 3) ? HOST_PRIMARY : HOST_STANDBY;
 }
 
-static void role_changes(struct world *w)
+static void role_changes(struct fixture *w)
 {
 	struct server *server = &w->servers[any(w, SLOTS)];
 	struct host_report report = {
@@ -1014,7 +1015,7 @@ static void role_changes(struct world *w)
 
 /* The monitor of hosts has looked at the hosts of a database.  all_up: they are up and
  * fit. */
-static void monitor_tells(struct world *w, const char *database, bool all_up)
+static void monitor_tells(struct fixture *w, const char *database, bool all_up)
 {
 	struct database *db = catalog_find_database(w->c, database);
 	struct host_verdict list[3];
@@ -1037,7 +1038,7 @@ static void monitor_tells(struct world *w, const char *database, bool all_up)
 	hosts_follow(db, list, db->hosts.count, w->now);
 }
 
-static void server_logs_in(struct world *w)
+static void server_logs_in(struct fixture *w)
 {
 	static const char *const states[] = {"28000", "57P03", "3D000"};
 	struct server *server = any_server(w, SLOT_LOGIN);
@@ -1068,7 +1069,7 @@ static void server_logs_in(struct world *w)
 	carry(w, pool, &v);
 }
 
-static void server_is_tested(struct world *w)
+static void server_is_tested(struct fixture *w)
 {
 	struct server *server = any_server(w, SLOT_TESTED);
 
@@ -1079,7 +1080,7 @@ static void server_is_tested(struct world *w)
 	carry(w, pool, &v);
 }
 
-static void cancel_ends(struct world *w)
+static void cancel_ends(struct fixture *w)
 {
 	struct server *server = any_server(w, SLOT_BEING_CANCELED);
 
@@ -1090,7 +1091,7 @@ static void cancel_ends(struct world *w)
 	carry(w, pool, &v);
 }
 
-static void cancel_begins(struct world *w)
+static void cancel_begins(struct fixture *w)
 {
 	struct pool *pool = any_pool(w);
 
@@ -1098,7 +1099,7 @@ static void cancel_begins(struct world *w)
 		pool_dialing_cancel(pool, &unused_server(w)->slot, w->now);
 }
 
-static void server_is_lost(struct world *w)
+static void server_is_lost(struct fixture *w)
 {
 	struct server *server =
 	    any_server(w, (enum slot_state)any(w, SLOT_STATE_COUNT));
@@ -1107,7 +1108,7 @@ static void server_is_lost(struct world *w)
 		close_server(w, server);
 }
 
-static void time_goes_by(struct world *w)
+static void time_goes_by(struct fixture *w)
 {
 	struct pool *pool, *after;
 
@@ -1127,7 +1128,7 @@ static void time_goes_by(struct world *w)
 	}
 }
 
-static void administrator_acts(struct world *w)
+static void administrator_acts(struct fixture *w)
 {
 	struct database *db =
 	    catalog_find_database(w->c, database_names[any(w, NAMES)]);
@@ -1136,16 +1137,16 @@ static void administrator_acts(struct world *w)
 	case 0:
 		w->c->paused = !w->c->paused;
 		w->c->refuse_waiting = w->c->paused && any(w, 3) == 0;
-		catalog_kick_all(w->c, NULL);
+		catalog_schedule_all(w->c, NULL);
 		break;
 	case 1:
 		w->c->suspended = !w->c->suspended && any(w, 2);
-		catalog_kick_all(w->c, NULL);
+		catalog_schedule_all(w->c, NULL);
 		break;
 	case 2:
 		if (db) {
 			db->paused = !db->paused;
-			catalog_kick_all(w->c, db);
+			catalog_schedule_all(w->c, db);
 		}
 		break;
 	case 3:
@@ -1163,7 +1164,7 @@ static void administrator_acts(struct world *w)
 }
 
 /* Ends every PAUSE and SUSPEND. */
-static void go_on(struct world *w)
+static void go_on(struct fixture *w)
 {
 	w->c->paused = w->c->suspended = w->c->refuse_waiting = false;
 	for (int i = 0; i < NAMES; i++) {
@@ -1171,11 +1172,11 @@ static void go_on(struct world *w)
 		if (db)
 			db->paused = false;
 	}
-	catalog_kick_all(w->c, NULL);
+	catalog_schedule_all(w->c, NULL);
 }
 
 /* The deadlines of servers at rest have moved. */
-static void adopt(struct world *w, struct config *config)
+static void adopt(struct fixture *w, struct config *config)
 {
 	catalog_adopt(w->c, config, NULL, NULL, NULL);
 	for (int k = 0; k < SLOTS; k++) {
@@ -1184,7 +1185,7 @@ static void adopt(struct world *w, struct config *config)
 	}
 }
 
-static void adopt_with(struct world *w, const char *name, const char *value)
+static void adopt_with(struct fixture *w, const char *name, const char *value)
 {
 	struct config *config = config_with(w->c->config, name, value, NULL);
 
@@ -1193,14 +1194,14 @@ static void adopt_with(struct world *w, const char *name, const char *value)
 	config_unref(&config);
 }
 
-static void limit_changes(struct world *w)
+static void limit_changes(struct fixture *w)
 {
 	static const char *const values[] = {"0", "1", "2", "4", "8", "12"};
 
 	adopt_with(w, "max_server_connections", values[any(w, 6)]);
 }
 
-static void settings_change(struct world *w)
+static void settings_change(struct fixture *w)
 {
 	static const char *const changes[][2] = {
 	    {"default_pool_size", "1"},
@@ -1236,7 +1237,7 @@ static void settings_change(struct world *w)
 }
 
 /* Clients and servers of killed pools are closed, as the broker does it. */
-static bool bury_one(struct world *w)
+static bool bury_one(struct fixture *w)
 {
 	for (int i = 0; i < SLOTS; i++) {
 		struct server *server = &w->servers[i];
@@ -1256,7 +1257,7 @@ static bool bury_one(struct world *w)
 	return false;
 }
 
-static void closing_ends(struct world *w)
+static void closing_ends(struct fixture *w)
 {
 	for (int i = 0; i < SLOTS; i++) {
 		if (w->servers[i].is_used && w->servers[i].is_closing)
@@ -1264,7 +1265,7 @@ static void closing_ends(struct world *w)
 	}
 }
 
-static void happen(struct world *w)
+static void happen(struct fixture *w)
 {
 	struct client *client;
 	unsigned what = any(w, 100);
@@ -1308,7 +1309,7 @@ static void happen(struct world *w)
 		closing_ends(w);
 }
 
-static bool is_anybody_waiting(const struct world *w)
+static bool is_anybody_waiting(const struct fixture *w)
 {
 	const struct pool *pool;
 
@@ -1320,7 +1321,7 @@ static bool is_anybody_waiting(const struct world *w)
 }
 
 /* Every dial and test succeeds, and every client finishes at once. */
-static void all_goes_well(struct world *w, struct server *server)
+static void all_goes_well(struct fixture *w, struct server *server)
 {
 	struct pool *pool = server->slot.pool;
 	struct verdict v = {.kind = VERDICT_NONE};
@@ -1347,7 +1348,7 @@ static void all_goes_well(struct world *w, struct server *server)
 }
 
 /* No client may wait for ever. */
-static void everybody_is_served(struct world *w)
+static void everybody_is_served(struct fixture *w)
 {
 	/* A client of a pool of size 0 is right to wait. */
 	if (process_limit(w) == 0)
@@ -1355,9 +1356,9 @@ static void everybody_is_served(struct world *w)
 	go_on(w);
 	for (int i = 0; i < NAMES; i++)
 		monitor_tells(w, database_names[i], true);
-	for (int i = 0; is_anybody_waiting(w) || w->kick_count; i++) {
+	for (int i = 0; is_anybody_waiting(w) || w->schedule_count; i++) {
 		CHECK(i < 20000);
-		serve_kicked(w);
+		serve_scheduled(w);
 		while (bury_one(w))
 			;
 		for (int k = 0; k < SLOTS; k++) {
@@ -1373,7 +1374,7 @@ static void everybody_is_served(struct world *w)
 	}
 }
 
-static void end(struct world *w)
+static void end(struct fixture *w)
 {
 	for (int i = 0; i < SLOTS; i++) {
 		if (w->servers[i].is_used)
@@ -1387,11 +1388,11 @@ static void end(struct world *w)
 	CHECK(list_is_empty(&w->mem.slabs));
 }
 
-static void run(struct world *w, uint64_t seed)
+static void run(struct fixture *w, uint64_t seed)
 {
 	struct config *configs[3] = {w->configs[0], w->configs[1], w->configs[2]};
 
-	*w = (struct world){.seed = seed,
+	*w = (struct fixture){.seed = seed,
 	    .random = seed * 0x9e3779b97f4a7c15u + 1,
 	    .now = 1000 * (uint64_t)SECOND,
 	    .is_plain = seed % 3 == 0,
@@ -1409,10 +1410,11 @@ static void run(struct world *w, uint64_t seed)
 		happen(w);
 		while (bury_one(w))
 			;
-		/* Sometimes several events happen before the kicked pools are asked. */
+		/* Sometimes several events happen before the scheduled pools are asked.
+		 */
 		if (any(w, 3) == 0)
 			continue;
-		serve_kicked(w);
+		serve_scheduled(w);
 		check_all(w);
 	}
 	everybody_is_served(w);
@@ -1441,7 +1443,7 @@ int main(int argc, char **argv)
 {
 	static const unsigned least = 100;
 	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : (uint64_t)time(NULL);
-	struct world *w = calloc(1, sizeof(*w));
+	struct fixture *w = calloc(1, sizeof(*w));
 	unsigned grants = 0, dials = 0, evictions = 0, refusals = 0, full = 0;
 	unsigned kept = 0, pressed = 0;
 

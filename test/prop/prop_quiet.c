@@ -27,7 +27,7 @@ enum {
 	HUSHED_US = 300,
 };
 
-struct world;
+struct fixture;
 
 /* One end of a relay: what it receives goes to the other end. */
 struct end {
@@ -39,9 +39,9 @@ struct end {
 };
 
 struct line {
-	struct world *world;
+	struct fixture *fixture;
 	struct end ends[2];
-	struct deadline hushed;
+	struct deadline quiesced;
 };
 
 /* What the peers of a line have said and heard; index: the end that they talk to. */
@@ -50,7 +50,7 @@ struct talk {
 	size_t to_say[2], said[2], heard[2];
 };
 
-struct world {
+struct fixture {
 	struct loop *loop;
 	struct mem mem;
 	struct net net;
@@ -104,7 +104,7 @@ static void move(struct end *e)
 
 static void hushed_long_enough(struct deadline *d)
 {
-	struct line *l = container_of(d, struct line, hushed);
+	struct line *l = container_of(d, struct line, quiesced);
 
 	for (int i = 0; i < 2; i++) {
 		struct end *e = &l->ends[i];
@@ -117,18 +117,18 @@ static void hushed_long_enough(struct deadline *d)
 	}
 }
 
-static void hush(struct end *e)
+static void quiesce(struct end *e)
 {
-	struct world *w = e->line->world;
+	struct fixture *w = e->line->fixture;
 
 	e->is_hushed = true;
-	stream_hush(&e->stream);
-	deadline_set(w->loop, &e->line->hushed, loop_now(w->loop) + HUSHED_US);
+	stream_quiesce(&e->stream);
+	deadline_set(w->loop, &e->line->quiesced, loop_now(w->loop) + HUSHED_US);
 }
 
 static void pass_on(struct end *to, struct block *block, const uint8_t *p, size_t len)
 {
-	uint64_t *random = &to->line->world->random;
+	uint64_t *random = &to->line->fixture->random;
 
 	while (len > 0) {
 		size_t n = draw(random, 4) ? 200 + draw(random, 600) : len;
@@ -156,8 +156,8 @@ static void received(
 		to->holds_other = true;
 		stream_pause(s);
 	}
-	if (draw(&e->line->world->random, 200) == 0)
-		hush(e);
+	if (draw(&e->line->fixture->random, 200) == 0)
+		quiesce(e);
 }
 
 static void drained(struct stream *s)
@@ -180,7 +180,7 @@ static const struct stream_ops ops = {
 
 /* ---- the peers ---- */
 
-static void say_some(struct world *w, struct talk *t, int i)
+static void say_some(struct fixture *w, struct talk *t, int i)
 {
 	size_t n =
 	    1 + draw(&w->peers_random, draw(&w->peers_random, 2) ? 300 : PORTION);
@@ -195,7 +195,7 @@ static void say_some(struct world *w, struct talk *t, int i)
 	t->to_say[i] -= (size_t)said;
 }
 
-static void hear_some(struct world *w, struct talk *t, int i)
+static void hear_some(struct fixture *w, struct talk *t, int i)
 {
 	size_t n =
 	    1 + draw(&w->peers_random, draw(&w->peers_random, 2) ? 300 : PORTION);
@@ -215,7 +215,7 @@ static bool is_silent(const struct talk *t)
 }
 
 /* Says and hears some on all lines.  False: everything has arrived. */
-static bool may_go_on(struct world *w)
+static bool may_go_on(struct fixture *w)
 {
 	struct pollfd fds[2 * LINES_MOST];
 	bool is_over = true;
@@ -251,7 +251,7 @@ static size_t draw_len(uint64_t *random)
 
 static void *talk_all(void *arg)
 {
-	struct world *w = arg;
+	struct fixture *w = arg;
 
 	for (step_number = 0; step_number < TURNS; step_number++) {
 		for (unsigned i = 0; i < w->line_count; i++) {
@@ -269,7 +269,7 @@ static void *talk_all(void *arg)
 	return NULL;
 }
 
-/* ---- the world ---- */
+/* ---- the fixture ---- */
 
 static void all_said(void *ctx, int fd)
 {
@@ -279,7 +279,7 @@ static void all_said(void *ctx, int fd)
 	loop_stop(ctx);
 }
 
-static void open_end(struct world *w, struct line *l, unsigned line, int i)
+static void open_end(struct fixture *w, struct line *l, unsigned line, int i)
 {
 	struct end *e = &l->ends[i];
 	int fds[2], size = 4096 << draw(&w->random, 8);
@@ -293,30 +293,30 @@ static void open_end(struct world *w, struct line *l, unsigned line, int i)
 	w->talks[line].fd[i] = fds[1];
 }
 
-static void open_lines(struct world *w)
+static void open_lines(struct fixture *w)
 {
 	w->line_count = 1 + draw(&w->random, LINES_MOST);
 	for (unsigned i = 0; i < w->line_count; i++) {
 		struct line *l = &w->lines[i];
-		l->world = w;
-		deadline_init(&l->hushed, hushed_long_enough);
+		l->fixture = w;
+		deadline_init(&l->quiesced, hushed_long_enough);
 		open_end(w, l, i, 0);
 		open_end(w, l, i, 1);
 	}
 }
 
-static void close_lines(struct world *w)
+static void close_lines(struct fixture *w)
 {
 	for (unsigned i = 0; i < 2 * w->line_count; i++) {
 		stream_close(&w->lines[i / 2].ends[i % 2].stream);
 		close(w->talks[i / 2].fd[i % 2]);
-		deadline_clear(w->loop, &w->lines[i / 2].hushed);
+		deadline_clear(w->loop, &w->lines[i / 2].quiesced);
 	}
 }
 
-static void run_world(uint64_t seed, bool is_on_ring)
+static void run_fixture(uint64_t seed, bool is_on_ring)
 {
-	struct world *w = mem_zero(sizeof(*w));
+	struct fixture *w = mem_zero(sizeof(*w));
 	pthread_t peers;
 	struct err err;
 
@@ -351,8 +351,8 @@ int main(int argc, char **argv)
 	uint64_t seed = seed_of_run(argc, argv);
 
 	for (run_number = 0; run_number < 10; run_number++) {
-		run_world(seed + run_number, false);
-		run_world(seed + run_number, true);
+		run_fixture(seed + run_number, false);
+		run_fixture(seed + run_number, true);
 	}
 	return 0;
 }

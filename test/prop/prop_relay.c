@@ -255,7 +255,7 @@ struct front {
 	bool is_in, in_block, was_canceled, is_leaving;
 };
 
-struct world {
+struct fixture {
 	struct stage *stage;
 	struct front fronts[CLIENTS];
 	unsigned serials;
@@ -382,7 +382,7 @@ static void front_send(struct front *f, size_t most)
 		buf_shift(&f->out, (size_t)sent);
 }
 
-static void front_come(struct world *w, struct front *f)
+static void front_come(struct fixture *w, struct front *f)
 {
 	static const char *const names[] = {"one", "two"};
 	unsigned serial = ++w->serials;
@@ -434,7 +434,7 @@ static void front_hear_known(struct front *f, uint8_t type)
 }
 
 /* Reads all messages that came; the connection may be over afterwards. */
-static void front_hear(struct world *w, struct front *f)
+static void front_hear(struct fixture *w, struct front *f)
 {
 	size_t size;
 	if (!f->peer)
@@ -463,7 +463,7 @@ static void front_hear(struct world *w, struct front *f)
 	}
 }
 
-static void front_cancel(struct world *w, struct front *f)
+static void front_cancel(struct fixture *w, struct front *f)
 {
 	struct peer *carrier;
 	struct buf b;
@@ -479,7 +479,7 @@ static void front_cancel(struct world *w, struct front *f)
 		peer_close(carrier);
 }
 
-static void front_step(struct world *w, struct front *f)
+static void front_step(struct fixture *w, struct front *f)
 {
 	if (!f->peer) {
 		front_come(w, f);
@@ -515,7 +515,7 @@ static void front_step(struct world *w, struct front *f)
 
 /* ---- the run ---- */
 
-static struct backend *find_backend(struct world *w, uint32_t number)
+static struct backend *find_backend(struct fixture *w, uint32_t number)
 {
 	struct peer *peer;
 	list_for (peer, &w->stage->peers, node) {
@@ -526,7 +526,7 @@ static struct backend *find_backend(struct world *w, uint32_t number)
 }
 
 /* Reads the first packet of a server connection: a login, or a cancel request. */
-static void first_packet_step(struct world *w, struct peer *peer)
+static void first_packet_step(struct fixture *w, struct peer *peer)
 {
 	struct buf *in = &peer->in;
 	if (peer->has_ended) {
@@ -554,7 +554,7 @@ static void first_packet_step(struct world *w, struct peer *peer)
 	peer_greet(peer);
 }
 
-static void backend_step(struct world *w, struct backend *b)
+static void backend_step(struct fixture *w, struct backend *b)
 {
 	if (b->peer->has_ended) {
 		backend_free(b->peer);
@@ -571,7 +571,7 @@ static void backend_step(struct world *w, struct backend *b)
 	}
 }
 
-static void servers_step(struct world *w)
+static void servers_step(struct fixture *w)
 {
 	struct peer *peer, *next;
 	list_for_safe (peer, next, &w->stage->fresh, fresh_node)
@@ -582,20 +582,20 @@ static void servers_step(struct world *w)
 			backend_step(w, peer->ctx);
 }
 
-static void pause_step(struct world *w)
+static void pause_step(struct fixture *w)
 {
 	struct catalog *c = w->stage->site.catalog;
 	if (pick(40) == 0 || w->is_paused) {
 		w->is_paused = !w->is_paused && pick(2);
 		c->paused = w->is_paused;
-		catalog_kick_all(c, NULL);
+		catalog_schedule_all(c, NULL);
 	}
 	if (pick(120) == 0)
 		catalog_mark_dirty(c, NULL);
 }
 
 /* A server is lent to one client only, and one at rest owes nothing. */
-static void check_pool(struct world *w)
+static void check_pool(struct fixture *w)
 {
 	struct pool *pool;
 	struct slot *slot;
@@ -611,7 +611,7 @@ static void check_pool(struct world *w)
 	}
 }
 
-static void world_step(struct world *w)
+static void fixture_step(struct fixture *w)
 {
 	struct front *f = &w->fronts[pick(CLIENTS)];
 	front_step(w, f);
@@ -626,10 +626,10 @@ static void world_step(struct world *w)
 }
 
 /* Every client gets the answers it still waits for. */
-static void world_finish(struct world *w)
+static void fixture_finish(struct fixture *w)
 {
 	w->is_paused = w->stage->site.catalog->paused = false;
-	catalog_kick_all(w->stage->site.catalog, NULL);
+	catalog_schedule_all(w->stage->site.catalog, NULL);
 	for (unsigned left = CLIENTS, patience = 30000; left > 0; patience--) {
 		CHECK(patience > 0);
 		left = 0;
@@ -658,14 +658,14 @@ static bool has_forgotten(const struct pool *pool)
 	       list_is_empty(&pool->slots[SLOT_ACTIVE]);
 }
 
-static void world_end(struct world *w)
+static void fixture_end(struct fixture *w)
 {
 	struct stage *stage = w->stage;
 	struct peer *peer, *next;
 	for (unsigned i = 0; i < CLIENTS; i++)
 		front_go(&w->fronts[i]);
 	stage->site.catalog->paused = false;
-	catalog_kick_all(stage->site.catalog, NULL);
+	catalog_schedule_all(stage->site.catalog, NULL);
 	struct pool *pool = stage_pool(stage);
 	/* A lost connection with unread bytes is noticed only when it is read; and a
 	 * turn is much shorter than the time between two attempts to connect. */
@@ -684,17 +684,17 @@ static void run(void)
 {
 	static const char *const settings[] = {"", "pool_mode = session\n",
 	    "server_reset_query_always = 1\n", "server_round_robin = 1\n"};
-	struct world *w = mem_zero(sizeof(*w));
+	struct fixture *w = mem_zero(sizeof(*w));
 	char options[32];
 	snprintf(options, sizeof(options), "pool_size=%u", 1 + pick(3));
 	w->may_lose = pick(2);
 	w->stage = stage_new(options, settings[pick(4)]);
 	/* in session mode, clients that stay would keep all servers from the others */
 	for (step_number = 0; step_number < STEPS; step_number++)
-		world_step(w);
+		fixture_step(w);
 	if (pool_mode(stage_pool(w->stage)) != POOL_MODE_SESSION)
-		world_finish(w);
-	world_end(w);
+		fixture_finish(w);
+	fixture_end(w);
 	mem_free(w);
 }
 

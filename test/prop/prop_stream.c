@@ -17,18 +17,18 @@
 
 enum { LINES = 24, TICK_US = 700, TOTAL_MOST = 1500000, PATTERN = 65536 + 251 };
 
-struct world;
+struct fixture;
 
 struct line {
 	struct stream source, in, out, sink;
 	struct deadline tick;
-	struct world *world;
+	struct fixture *fixture;
 	size_t total, sent, arrived;
 	bool is_sudden; /* the source closes while it has pending output */
 	bool is_relay_ending, is_over;
 };
 
-struct world {
+struct fixture {
 	struct loop *loop;
 	struct mem mem;
 	struct net net;
@@ -39,7 +39,7 @@ struct world {
 	struct line lines[LINES];
 };
 
-static unsigned draw(struct world *w, unsigned below)
+static unsigned draw(struct fixture *w, unsigned below)
 {
 	return (unsigned)(random_next(&w->random) >> 20) % below;
 }
@@ -53,17 +53,17 @@ static void sink_received(
 
 	(void)block;
 	CHECK(!s->paused);
-	CHECK(memcmp(p, l->world->pattern + l->arrived % 251, len) == 0);
+	CHECK(memcmp(p, l->fixture->pattern + l->arrived % 251, len) == 0);
 	l->arrived += len;
 	CHECK(l->arrived <= l->sent);
-	if (draw(l->world, 8) == 0)
+	if (draw(l->fixture, 8) == 0)
 		stream_pause(s);
 }
 
 static void sink_ended(struct stream *s, const struct err *err)
 {
 	struct line *l = container_of(s, struct line, sink);
-	struct world *w = l->world;
+	struct fixture *w = l->fixture;
 
 	CHECK(!err);
 	CHECK(!l->is_over);
@@ -85,11 +85,11 @@ static void in_received(
     struct stream *s, struct block *block, const uint8_t *p, size_t len)
 {
 	struct line *l = container_of(s, struct line, in);
-	size_t cut = draw(l->world, (unsigned)len + 1);
+	size_t cut = draw(l->fixture, (unsigned)len + 1);
 
 	CHECK(!s->paused);
 	stream_put(&l->out, block, p, cut);
-	if (draw(l->world, 4) == 0)
+	if (draw(l->fixture, 4) == 0)
 		CHECK(stream_write(&l->out, p + cut, len - cut) == 0);
 	else
 		stream_put(&l->out, block, p + cut, len - cut);
@@ -141,7 +141,7 @@ static const struct stream_ops source_ops = {
 
 static void put_block(struct line *l, const uint8_t *from, size_t len)
 {
-	struct block *b = block_get(l->world->net.blocks);
+	struct block *b = block_get(l->fixture->net.blocks);
 
 	memcpy(b->bytes, from, len);
 	b->used = (uint32_t)len;
@@ -151,7 +151,7 @@ static void put_block(struct line *l, const uint8_t *from, size_t len)
 
 static void send_some(struct line *l)
 {
-	struct world *w = l->world;
+	struct fixture *w = l->fixture;
 	const uint8_t *from = w->pattern + l->sent % 251;
 	size_t len = 1 + draw(w, draw(w, 3) ? 300 : BLOCK_SIZE);
 
@@ -172,7 +172,7 @@ static void send_some(struct line *l)
 
 static void tick_source(struct line *l)
 {
-	struct world *w = l->world;
+	struct fixture *w = l->fixture;
 
 	for (unsigned n = draw(w, 60); n && l->sent < l->total; n--)
 		send_some(l);
@@ -186,7 +186,7 @@ static void tick_source(struct line *l)
 static void tick(struct deadline *d)
 {
 	struct line *l = container_of(d, struct line, tick);
-	struct world *w = l->world;
+	struct fixture *w = l->fixture;
 
 	if (stream_is_open(&l->source))
 		tick_source(l);
@@ -199,8 +199,8 @@ static void tick(struct deadline *d)
 	deadline_set(w->loop, d, loop_now(w->loop) + draw(w, TICK_US));
 }
 
-static void make_pair(struct world *w, struct stream *a, const struct stream_ops *a_ops,
-    struct stream *b, const struct stream_ops *b_ops)
+static void make_pair(struct fixture *w, struct stream *a,
+    const struct stream_ops *a_ops, struct stream *b, const struct stream_ops *b_ops)
 {
 	int fds[2], size = 4096 << draw(w, 8);
 
@@ -217,11 +217,11 @@ static void guard_expired(struct deadline *d)
 	exit(1);
 }
 
-static void start_lines(struct world *w)
+static void start_lines(struct fixture *w)
 {
 	for (int i = 0; i < LINES; i++) {
 		struct line *l = &w->lines[i];
-		l->world = w;
+		l->fixture = w;
 		l->total = 1 + draw(w, TOTAL_MOST);
 		l->is_sudden = draw(w, 4) == 0;
 		make_pair(w, &l->source, &source_ops, &l->in, &in_ops);
@@ -232,9 +232,9 @@ static void start_lines(struct world *w)
 	}
 }
 
-static void run_world(uint64_t seed, bool is_on_ring)
+static void run_fixture(uint64_t seed, bool is_on_ring)
 {
-	struct world *w = mem_zero(sizeof(*w));
+	struct fixture *w = mem_zero(sizeof(*w));
 	struct err err;
 
 	w->random = seed * 2 + 88172645463325253u;
@@ -262,7 +262,7 @@ int main(int argc, char **argv)
 {
 	uint64_t seed = seed_of_run(argc, argv);
 
-	run_world(seed, false);
-	run_world(seed, true);
+	run_fixture(seed, false);
+	run_fixture(seed, true);
 	return 0;
 }

@@ -153,8 +153,8 @@ struct part {
 	struct catalog *c;
 	bool is_still; /* its thread stands still */
 	bool is_busy;  /* it acts, and has been stopped before the lock */
-	struct pool *kicked[KICKS];
-	size_t kick_count;
+	struct pool *scheduled[KICKS];
+	size_t schedule_count;
 	const struct limits *limits; /* the limits in force */
 	unsigned round;              /* number of the last order carried out */
 	/* Number of the order since which the servers of a database are different
@@ -167,7 +167,7 @@ struct runner {
 	uint64_t wake_us;
 };
 
-static struct world {
+static struct fixture {
 	uint64_t random, now;
 	unsigned parts;
 	unsigned orders;
@@ -339,15 +339,15 @@ static bool is_unresponsive(void *ctx, unsigned part)
 	return false;
 }
 
-static void on_kick(void *ctx, struct pool *pool)
+static void on_schedule(void *ctx, struct pool *pool)
 {
 	struct part *part = ctx;
 
-	if (pool->is_kicked)
+	if (pool->is_scheduled)
 		return;
-	CHECK(part->kick_count < KICKS);
-	pool->is_kicked = true;
-	part->kicked[part->kick_count++] = pool;
+	CHECK(part->schedule_count < KICKS);
+	pool->is_scheduled = true;
+	part->scheduled[part->schedule_count++] = pool;
 }
 
 static void on_kill(void *ctx, struct pool *pool, const char *reason)
@@ -367,16 +367,16 @@ static void on_freed(void *ctx, struct pool *pool)
 	struct part *part = ctx;
 	size_t kept = 0;
 
-	for (size_t i = 0; i < part->kick_count; i++)
-		if (part->kicked[i] != pool)
-			part->kicked[kept++] = part->kicked[i];
-	part->kick_count = kept;
+	for (size_t i = 0; i < part->schedule_count; i++)
+		if (part->scheduled[i] != pool)
+			part->scheduled[kept++] = part->scheduled[i];
+	part->schedule_count = kept;
 	free(pool->runner);
 	pool->runner = NULL;
 }
 
 static const struct catalog_events events = {
-    .kick = on_kick, .kill = on_kill, .freed = on_freed};
+    .schedule = on_schedule, .kill = on_kill, .freed = on_freed};
 
 /* ---- checks ---- */
 
@@ -464,8 +464,8 @@ static void check_part(const struct part *part, const struct pool *pool)
 	CHECK(p->resting ==
 	      (int)(pool->slots[SLOT_IDLE].count + pool->slots[SLOT_USED].count));
 	CHECK(p->clients == (int)(pool->clients.count + pool->waiting.count));
-	CHECK(p->wants_params == !list_is_empty(&pool->newcomers));
-	CHECK(pool->is_killed || pool->is_kicked || list_is_empty(&pool->waiting) ||
+	CHECK(p->wants_params == !list_is_empty(&pool->param_waiters));
+	CHECK(pool->is_killed || pool->is_scheduled || list_is_empty(&pool->waiting) ||
 	      p->is_closed == pool_is_paused(pool));
 	for (enum conn_limit kind = 0; kind < CONN_LIMIT_COUNT; kind++)
 		CHECK(heap_has(&p->rooms[kind]) == (p->wanted >> kind & 1));
@@ -485,7 +485,7 @@ static void check_totals(const struct central_pool *whole, unsigned number)
 			connected += pool->part.connected;
 			if (pool->is_killed)
 				continue;
-			waiting += (int)pool->part.seekers.count;
+			waiting += (int)pool->part.waiters.count;
 			queued += (int)pool->waiting.count;
 		}
 	}
@@ -715,15 +715,15 @@ static void serve(struct part *part, struct pool *pool)
 	pool->runner->wake_us = v.wake_us;
 }
 
-static void serve_kicked(struct part *part, size_t i)
+static void serve_scheduled(struct part *part, size_t i)
 {
-	struct pool *pool = part->kicked[i];
+	struct pool *pool = part->scheduled[i];
 
 	if (!may_enter(part))
 		return;
-	memmove(&part->kicked[i], &part->kicked[i + 1],
-	    (--part->kick_count - i) * sizeof(part->kicked[0]));
-	pool->is_kicked = false;
+	memmove(&part->scheduled[i], &part->scheduled[i + 1],
+	    (--part->schedule_count - i) * sizeof(part->scheduled[0]));
+	pool->is_scheduled = false;
 	serve(part, pool);
 	leave(part);
 }
@@ -814,7 +814,7 @@ static void order_at(struct part *part, struct database *db, const struct mail *
 	case ORDER_PAUSE:
 	case ORDER_RESUME:
 		*(db ? &db->paused : &c->paused) = mail->order.kind == ORDER_PAUSE;
-		catalog_kick_all(c, db);
+		catalog_schedule_all(c, db);
 		break;
 	case ORDER_RECONNECT:
 		catalog_mark_dirty(c, db);
@@ -1182,8 +1182,8 @@ static void happen(void)
 			deliver(PARTS, any(w.parts));
 		break;
 	case 7:
-		if (part->kick_count)
-			serve_kicked(part, any((unsigned)part->kick_count));
+		if (part->schedule_count)
+			serve_scheduled(part, any((unsigned)part->schedule_count));
 		break;
 	case 8:
 		w.now += any(8) ? any(3000) : any(50000);
@@ -1212,8 +1212,8 @@ static void go_on(void)
 		deliver(any(w.parts), any(w.parts));
 		break;
 	case 1:
-		if (part->kick_count)
-			serve_kicked(part, any((unsigned)part->kick_count));
+		if (part->schedule_count)
+			serve_scheduled(part, any((unsigned)part->schedule_count));
 		break;
 	default:
 		(void)has_acted(&w.servers[any(SERVERS)], true, false);
@@ -1229,8 +1229,8 @@ static bool has_settled_once(void)
 	for (unsigned i = 0; i < w.parts; i++) {
 		if (w.part[i].is_still || w.part[i].is_busy)
 			continue;
-		for (; w.part[i].kick_count; is_still = false)
-			serve_kicked(&w.part[i], 0);
+		for (; w.part[i].schedule_count; is_still = false)
+			serve_scheduled(&w.part[i], 0);
 		for (unsigned k = 0; k <= PARTS; k++)
 			for (; !list_is_empty(&w.ways[k][i]); is_still = false)
 				deliver(k, i);
@@ -1302,10 +1302,10 @@ static void check_waiting(const struct pool *pool)
 	CHECK(!pool->is_killed);
 	/* clients that wait for the login parameters need no server that another worker
 	 * has */
-	CHECK(list_is_empty(&pool->newcomers) || !pool_has_login_params(pool));
+	CHECK(list_is_empty(&pool->param_waiters) || !pool_has_login_params(pool));
 	/* a resting server does not help a replication client, but gives way to its own
 	 */
-	bool may_rest = list_is_empty(&pool->part.seekers) && pool->failure.kind;
+	bool may_rest = list_is_empty(&pool->part.waiters) && pool->failure.kind;
 	CHECK(may_rest || list_is_empty(&pool->slots[SLOT_IDLE]));
 	for (unsigned i = 0; i < w.parts; i++) {
 		const struct central_place *place = &pool->part.whole->places[i];
@@ -1363,23 +1363,23 @@ static void check_patience(const struct pool_request *request)
 		const struct pool *pool = request->pool;
 		const struct limits *l = w.part[0].limits;
 		fprintf(stderr,
-		    "kind %d snap %d pool %u part %u wanted %x seekers %zu servers %d "
+		    "kind %d snap %d pool %u part %u wanted %x waiters %zu servers %d "
 		    "conn %d own %zu resting %d runner wake %ld yielded %ld fail %d "
-		    "kicked %d check %d\n",
+		    "scheduled %d check %d\n",
 		    request->kind, (int)(l - snapshots), number_of(pool),
-		    pool->part.worker, pool->part.wanted, pool->part.seekers.count,
+		    pool->part.worker, pool->part.wanted, pool->part.waiters.count,
 		    pool->part.whole->servers, pool->part.whole->connected,
 		    pool_server_count(pool), pool->part.resting,
 		    (long)(pool->runner->wake_us - w.now),
 		    pool->turn.yielded_us ? (long)(w.now - pool->turn.yielded_us) : 0,
-		    pool->failure.kind, pool->is_kicked, w.has_check);
+		    pool->failure.kind, pool->is_scheduled, w.has_check);
 		for (unsigned i = 0; i < w.parts; i++) {
 			const struct central_place *pl = &pool->part.whole->places[i];
 			if (pl->part)
 				fprintf(stderr,
-				    " part %u seekers %zu arriving %d resting %d conn "
+				    " part %u waiters %zu arriving %d resting %d conn "
 				    "%d closed %d\n",
-				    i, pl->part->seekers.count, pl->arriving,
+				    i, pl->part->waiters.count, pl->arriving,
 				    pl->part->resting, pl->part->connected,
 				    pl->part->is_closed);
 		}

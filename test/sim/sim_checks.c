@@ -66,7 +66,8 @@ static void check_asks(const struct pool *pool)
 	list_for (request, &pool->waiting, node)
 		MUST(request->state == REQUEST_WAITING && !request->slot,
 		    "a client that has a server waits");
-	MUST(pool->waiting.count == pool->part.seekers.count + pool->newcomers.count +
+	MUST(pool->waiting.count == pool->part.waiters.count +
+					pool->param_waiters.count +
 					pool->replicas.count,
 	    "queues and waiting clients differ");
 }
@@ -75,9 +76,9 @@ static void check_asks(const struct pool *pool)
 static void check_rest(const struct pool *pool)
 {
 	bool is_held = pool_is_paused(pool) || pool->database->catalog->suspended ||
-		       pool->database->catalog->is_offered || pool->is_kicked ||
+		       pool->database->catalog->is_offered || pool->is_scheduled ||
 		       pool->is_killed;
-	bool is_odd = !is_held && queue_first_seeker(pool) && queue_idle_slot(pool);
+	bool is_odd = !is_held && queue_first_waiter(pool) && queue_idle_slot(pool);
 
 	if (is_odd && !seen_so_far.pool) {
 		seen_so_far.pool = pool;

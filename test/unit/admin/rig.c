@@ -66,7 +66,7 @@ static void rig_shutdown(struct site *site, enum shutdown_mode mode)
 static void rig_pause(struct site *site)
 {
 	site->catalog->paused = true;
-	catalog_kick_all(site->catalog, NULL);
+	catalog_schedule_all(site->catalog, NULL);
 }
 
 /* Nothing has to be waited for: the command is complete at once. */
@@ -81,7 +81,7 @@ static void rig_resume(struct site *site)
 	site->catalog->paused = false;
 	site->catalog->suspended = false;
 	site->is_still = false;
-	catalog_kick_all(site->catalog, NULL);
+	catalog_schedule_all(site->catalog, NULL);
 	wait_review(site);
 }
 
@@ -203,21 +203,21 @@ static unsigned count_ready(const struct buf *in)
 	return count;
 }
 
-static void desk_readable(void *ctx, int fd)
+static void console_client_readable(void *ctx, int fd)
 {
-	struct desk *desk = ctx;
-	uint8_t *to = buf_room(&desk->in, 65536);
+	struct console_client *client = ctx;
+	uint8_t *to = buf_room(&client->in, 65536);
 	ssize_t got = read(fd, to, 65536);
 
 	if (got > 0) {
-		buf_grow(&desk->in, (size_t)got);
-		desk->readies = count_ready(&desk->in);
+		buf_grow(&client->in, (size_t)got);
+		client->readies = count_ready(&client->in);
 	} else {
-		desk->has_ended = true;
-		watch_off(desk->watch);
+		client->has_ended = true;
+		watch_off(client->watch);
 	}
-	if (desk->has_ended || desk->readies >= desk->wanted)
-		loop_stop(desk->rig->site.loop);
+	if (client->has_ended || client->readies >= client->wanted)
+		loop_stop(client->rig->site.loop);
 }
 
 static void show_row(struct buf *out, const uint8_t *body, size_t len)
@@ -309,45 +309,45 @@ static void show_message(struct buf *out, uint8_t type, const uint8_t *body, siz
 	buf_put_u8(out, '\n');
 }
 
-const char *desk_hear(struct desk *desk, unsigned readies)
+const char *console_client_hear(struct console_client *client, unsigned readies)
 {
 	size_t at = 0;
 
-	desk->wanted = readies;
-	if (!desk->has_ended && desk->readies < readies)
-		run(desk->rig, 5000);
-	assert_false(desk->rig->is_late);
-	buf_clear(&desk->text);
-	while (at < desk->in.len) {
-		size_t size = 1 + (size_t)get_u32(desk->in.bytes + at + 1);
-		show_message(
-		    &desk->text, desk->in.bytes[at], desk->in.bytes + at + 5, size - 5);
+	client->wanted = readies;
+	if (!client->has_ended && client->readies < readies)
+		run(client->rig, 5000);
+	assert_false(client->rig->is_late);
+	buf_clear(&client->text);
+	while (at < client->in.len) {
+		size_t size = 1 + (size_t)get_u32(client->in.bytes + at + 1);
+		show_message(&client->text, client->in.bytes[at],
+		    client->in.bytes + at + 5, size - 5);
 		at += size;
 	}
-	buf_clear(&desk->in);
-	desk->readies = 0;
-	return buf_text(&desk->text);
+	buf_clear(&client->in);
+	client->readies = 0;
+	return buf_text(&client->text);
 }
 
-void desk_send(struct desk *desk, const void *bytes, size_t len)
+void console_client_send(struct console_client *client, const void *bytes, size_t len)
 {
-	assert_int_equal(send(desk->fd, bytes, len, MSG_NOSIGNAL), (ssize_t)len);
+	assert_int_equal(send(client->fd, bytes, len, MSG_NOSIGNAL), (ssize_t)len);
 }
 
-void desk_say(struct desk *desk, const char *sql)
+void console_client_say(struct console_client *client, const char *sql)
 {
 	struct buf out;
 
 	buf_init(&out, 0);
 	codec_put_query(&out, sql);
-	desk_send(desk, out.bytes, out.len);
+	console_client_send(client, out.bytes, out.len);
 	buf_done(&out);
 }
 
-const char *desk_ask(struct desk *desk, const char *sql)
+const char *console_client_ask(struct console_client *client, const char *sql)
 {
-	desk_say(desk, sql);
-	return desk_hear(desk, 1);
+	console_client_say(client, sql);
+	return console_client_hear(client, 1);
 }
 
 /* Does what the login does before a service adopts the client. */
@@ -378,28 +378,28 @@ static struct client *log_in(struct rig *rig, int fd, bool is_admin)
 	return client;
 }
 
-void desk_open(struct desk *desk, struct rig *rig, bool is_admin)
+void console_client_open(struct console_client *client, struct rig *rig, bool is_admin)
 {
 	int fds[2];
 
 	assert_int_equal(
 	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
-	memset(desk, 0, sizeof(*desk));
-	desk->rig = rig;
-	desk->fd = fds[1];
-	buf_init(&desk->in, 0);
-	buf_init(&desk->text, 0);
-	desk->watch =
-	    watch_new(rig->site.loop, desk->fd, WATCH_READ, desk_readable, desk);
-	desk->client = log_in(rig, fds[0], is_admin);
-	desk_hear(desk, 1);
+	memset(client, 0, sizeof(*client));
+	client->rig = rig;
+	client->fd = fds[1];
+	buf_init(&client->in, 0);
+	buf_init(&client->text, 0);
+	client->watch = watch_new(
+	    rig->site.loop, client->fd, WATCH_READ, console_client_readable, client);
+	client->client = log_in(rig, fds[0], is_admin);
+	console_client_hear(client, 1);
 }
 
-void desk_close(struct desk *desk)
+void console_client_close(struct console_client *client)
 {
-	watch_free(&desk->watch);
-	close(desk->fd);
-	rig_turn(desk->rig, 5);
-	buf_done(&desk->in);
-	buf_done(&desk->text);
+	watch_free(&client->watch);
+	close(client->fd);
+	rig_turn(client->rig, 5);
+	buf_done(&client->in);
+	buf_done(&client->text);
 }

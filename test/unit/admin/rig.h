@@ -28,7 +28,7 @@ struct rig *rig_new(const char *ini);
 void rig_free(struct rig **rig);
 
 /* A console and the other end of its connection. */
-struct desk {
+struct console_client {
 	struct rig *rig;
 	struct client *client; /* must not be used after the console closed */
 	int fd;
@@ -40,17 +40,17 @@ struct desk {
 	bool has_ended; /* the console closed */
 };
 
-/* Opens a console that is logged in; the answer to the login is in desk->text. */
-void desk_open(struct desk *desk, struct rig *rig, bool is_admin);
-void desk_close(struct desk *desk);
-void desk_send(struct desk *desk, const void *bytes, size_t len);
+/* Opens a console that is logged in; the answer to the login is in client->text. */
+void console_client_open(struct console_client *client, struct rig *rig, bool is_admin);
+void console_client_close(struct console_client *client);
+void console_client_send(struct console_client *client, const void *bytes, size_t len);
 /* Sends a Query without waiting. */
-void desk_say(struct desk *desk, const char *sql);
+void console_client_say(struct console_client *client, const char *sql);
 /* Waits for that many ReadyForQuery messages, or the end, and returns all that came,
  * one message per line: "T version:25", "D PgBouncer 2.0.0", "C SHOW", "Z I". */
-const char *desk_hear(struct desk *desk, unsigned readies);
+const char *console_client_hear(struct console_client *client, unsigned readies);
 /* Sends a Query and waits for its ReadyForQuery. */
-const char *desk_ask(struct desk *desk, const char *sql);
+const char *console_client_ask(struct console_client *client, const char *sql);
 /* Lets the loop turn for that long. */
 void rig_turn(struct rig *rig, unsigned milliseconds);
 

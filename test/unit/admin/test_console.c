@@ -31,28 +31,28 @@ static const char ini[] = "[databases]\n"
 
 #define ERR(text) "E S=ERROR C=08P01 M=" text "\nZ I\n"
 
-struct world {
+struct fixture {
 	struct rig *rig;
-	struct desk admin, stats;
+	struct console_client admin, stats;
 };
 
-static int open_world(void **state)
+static int open_fixture(void **state)
 {
-	struct world *w = calloc(1, sizeof(*w));
+	struct fixture *w = calloc(1, sizeof(*w));
 
 	w->rig = rig_new(ini);
-	desk_open(&w->admin, w->rig, true);
-	desk_open(&w->stats, w->rig, false);
+	console_client_open(&w->admin, w->rig, true);
+	console_client_open(&w->stats, w->rig, false);
 	*state = w;
 	return 0;
 }
 
-static int close_world(void **state)
+static int close_fixture(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
-	desk_close(&w->admin);
-	desk_close(&w->stats);
+	console_client_close(&w->admin);
+	console_client_close(&w->stats);
 	rig_free(&w->rig);
 	free(w);
 	return 0;
@@ -62,7 +62,7 @@ static int close_world(void **state)
 
 static void test_greeting(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	assert_string_equal((const char *)w->admin.text.bytes,
 	    "S server_version=2.0.0/bouncer\nS client_encoding=UTF8\n"
@@ -77,13 +77,13 @@ static const char extended[] = ERR("extended query protocol not supported by adm
 static void end_after(const char *bytes, size_t len, const char *answer)
 {
 	struct rig *rig = rig_new(ini);
-	struct desk desk;
+	struct console_client client;
 
-	desk_open(&desk, rig, true);
-	desk_send(&desk, bytes, len);
-	assert_string_equal(desk_hear(&desk, 9), answer);
-	assert_true(desk.has_ended);
-	desk_close(&desk);
+	console_client_open(&client, rig, true);
+	console_client_send(&client, bytes, len);
+	assert_string_equal(console_client_hear(&client, 9), answer);
+	assert_true(client.has_ended);
+	console_client_close(&client);
 	rig_free(&rig);
 }
 
@@ -107,41 +107,42 @@ static void test_other_messages(void **state)
 
 static void test_harmless_messages(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
-	desk_send(&w->admin,
+	console_client_send(&w->admin,
 	    "d\0\0\0\x07"
 	    "abc"
 	    "c\0\0\0\x04"
 	    "C\0\0\0\x07Sx\0",
 	    21);
-	assert_string_equal(desk_ask(&w->admin, "reload"), "3 \nC RELOAD\nZ I\n");
+	assert_string_equal(
+	    console_client_ask(&w->admin, "reload"), "3 \nC RELOAD\nZ I\n");
 }
 
 static void test_query_in_pieces(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	struct buf out;
 
 	buf_init(&out, 0);
 	codec_put_query(&out, "show version;");
 	for (size_t i = 0; i < out.len; i++) {
-		desk_send(&w->admin, out.bytes + i, 1);
+		console_client_send(&w->admin, out.bytes + i, 1);
 		rig_turn(w->rig, 1);
 	}
-	assert_string_equal(
-	    desk_hear(&w->admin, 1), "T version:25\nD PgBouncer 2.0.0\nC SHOW\nZ I\n");
+	assert_string_equal(console_client_hear(&w->admin, 1),
+	    "T version:25\nD PgBouncer 2.0.0\nC SHOW\nZ I\n");
 	buf_done(&out);
 }
 
 static void test_pipelined(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
-	desk_say(&w->admin, "show timezone");
-	desk_say(&w->admin, "nonsense");
-	desk_say(&w->admin, "SELECT version");
-	assert_string_equal(desk_hear(&w->admin, 3),
+	console_client_say(&w->admin, "show timezone");
+	console_client_say(&w->admin, "nonsense");
+	console_client_say(&w->admin, "SELECT version");
+	assert_string_equal(console_client_hear(&w->admin, 3),
 	    "T timezone:25\nD GMT\nC SHOW\nZ I\n" ERR(
 		"invalid command 'nonsense', use SHOW HELP;") "T version:25\nD "
 							      "PgBouncer 2.0.0\nC "
@@ -152,21 +153,21 @@ static void test_pipelined(void **state)
 static void test_answers_not_read(void **state)
 {
 	enum { QUERIES = 300 };
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	watch_off(w->admin.watch);
 	struct buf out;
 	buf_init(&out, 0);
 	for (int i = 0; i < QUERIES; i++)
 		codec_put_query(&out, "show config");
-	desk_send(&w->admin, out.bytes, out.len);
+	console_client_send(&w->admin, out.bytes, out.len);
 	buf_done(&out);
 	rig_turn(w->rig, 50);
 	assert_true(stream_is_above_high(&w->admin.client->conn.stream));
 	assert_in_range(
 	    stream_pending(&w->admin.client->conn.stream), 1, 2 * STREAM_HIGH);
 	watch_on(w->admin.watch);
-	const char *answer = desk_hear(&w->admin, QUERIES);
+	const char *answer = console_client_hear(&w->admin, QUERIES);
 	unsigned count = 0;
 	while ((answer = strstr(answer, "C SHOW\nZ I\n"))) {
 		answer++;
@@ -181,12 +182,13 @@ struct talk {
 	const char *query, *answer;
 };
 
-static void hold(struct desk *desk, const struct talk *talks, size_t count)
+static void hold(struct console_client *client, const struct talk *talks, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		assert_string_equal(desk_ask(desk, talks[i].query), talks[i].answer);
+		assert_string_equal(
+		    console_client_ask(client, talks[i].query), talks[i].answer);
 }
-#define HOLD(desk, talks) hold(desk, talks, sizeof(talks) / sizeof((talks)[0]))
+#define HOLD(client, talks) hold(client, talks, sizeof(talks) / sizeof((talks)[0]))
 
 static void test_errors(void **state)
 {
@@ -223,18 +225,18 @@ static void test_errors(void **state)
 	    {"kill_client 999999", ERR("client not found")},
 	    {"set extra_float_digits = 3", "C SET extra_float_digits=3\nZ I\n"},
 	};
-	HOLD(&((struct world *)*state)->admin, talks);
+	HOLD(&((struct fixture *)*state)->admin, talks);
 }
 
 static void test_long_query_in_error(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	char query[3000];
 
 	memset(query, 'x', sizeof(query) - 1);
 	query[sizeof(query) - 1] = '\0';
 	query[10] = ' ', query[20] = ' ';
-	const char *answer = desk_ask(&w->admin, query);
+	const char *answer = console_client_ask(&w->admin, query);
 	assert_int_equal(strlen(answer), strlen("E S=ERROR C=08P01 M=\nZ I\n") + 1023);
 }
 
@@ -248,12 +250,12 @@ static void test_courtesies(void **state)
 		"N S=NOTICE C=00000 M=SET ignored\nC SET\nZ I\n"},
 	    {"set max_client_conn = 1", ERR("admin access needed")},
 	};
-	HOLD(&((struct world *)*state)->stats, talks);
+	HOLD(&((struct fixture *)*state)->stats, talks);
 }
 
 static void test_process_verbs(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	static const struct talk talks[] = {
 	    {"RELOAD;", "C RELOAD\nZ I\n"},
 	    {"set Pool_Mode = 'x y'", "C SET Pool_Mode=x y\nZ I\n"},
@@ -272,14 +274,14 @@ static void test_process_verbs(void **state)
 	w->rig->site.shutdown = SHUTDOWN_NONE;
 	w->rig->refuses = true;
 	HOLD(&w->admin, refused);
-	desk_say(&w->admin, "shutdown");
+	console_client_say(&w->admin, "shutdown");
 	rig_turn(w->rig, 20);
 	assert_int_equal(w->rig->shutdown_asked, SHUTDOWN_NOW);
 }
 
 static void test_database_verbs(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	struct database *one = catalog_find_database(w->rig->site.catalog, "one");
 	static const struct talk talks[] = {
 	    {"disable one", "C DISABLE\nZ I\n"},
@@ -310,14 +312,15 @@ static void test_database_verbs(void **state)
 
 static void test_kill_client(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	char query[64];
 
 	snprintf(query, sizeof(query), "kill_client %llu",
 	    (unsigned long long)w->stats.client->conn.id);
-	assert_string_equal(desk_ask(&w->admin, query), "C KILL_CLIENT\nZ I\n");
 	assert_string_equal(
-	    desk_hear(&w->stats, 1), "E S=FATAL C=57P01 M=admin forced disconnect\n");
+	    console_client_ask(&w->admin, query), "C KILL_CLIENT\nZ I\n");
+	assert_string_equal(console_client_hear(&w->stats, 1),
+	    "E S=FATAL C=57P01 M=admin forced disconnect\n");
 	assert_true(w->stats.has_ended);
 }
 
@@ -358,7 +361,7 @@ static void test_rights(void **state)
 /* Over the wire, too, no command of a read-only console has an effect. */
 static void test_rights_on_wire(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	static const char *const queries[] = {"reload", "pause", "pause one", "resume",
 	    "disable one", "enable one", "disable", "reconnect", "kill", "kill one",
 	    "kill_client 1", "kill_client", "suspend", "shutdown",
@@ -366,10 +369,10 @@ static void test_rights_on_wire(void **state)
 	    "\"kill\" one"};
 
 	for (size_t i = 0; i < sizeof(queries) / sizeof(queries[0]); i++)
-		assert_string_equal(
-		    desk_ask(&w->stats, queries[i]), ERR("admin access needed"));
+		assert_string_equal(console_client_ask(&w->stats, queries[i]),
+		    ERR("admin access needed"));
 	/* an unknown command is reported before missing rights */
-	assert_string_equal(desk_ask(&w->stats, "reload x"),
+	assert_string_equal(console_client_ask(&w->stats, "reload x"),
 	    ERR("invalid command 'reload x', use SHOW HELP;"));
 	assert_int_equal(w->rig->reloads + w->rig->sets, 0);
 	assert_int_equal(w->rig->shutdown_asked, SHUTDOWN_NONE);
@@ -385,88 +388,90 @@ static struct pool *pool_of_one(struct rig *rig)
 	    catalog_find_database(catalog, "one"), catalog_user(catalog, "boss"));
 }
 
-static void hear_nothing(struct desk *desk)
+static void hear_nothing(struct console_client *client)
 {
-	rig_turn(desk->rig, 60);
-	assert_int_equal(desk->in.len, 0);
+	rig_turn(client->rig, 60);
+	assert_int_equal(client->in.len, 0);
 }
 
 /* During a long reload the commands behind it wait, and so does every SET. */
 static void test_long_reload(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	w->rig->is_busy = true;
-	desk_say(&w->admin, "reload");
-	desk_say(&w->admin, "set a = b");
+	console_client_say(&w->admin, "reload");
+	console_client_say(&w->admin, "set a = b");
 	hear_nothing(&w->admin);
 	assert_true(w->admin.client->conn.is_parked);
 	w->rig->is_busy = false;
 	conn_unpark(&w->admin.client->conn);
-	assert_string_equal(desk_hear(&w->admin, 2), "C RELOAD\nZ I\nC SET a=b\nZ I\n");
+	assert_string_equal(
+	    console_client_hear(&w->admin, 2), "C RELOAD\nZ I\nC SET a=b\nZ I\n");
 	assert_int_equal(w->rig->reloads, 1);
 	w->rig->is_busy = true;
-	desk_say(&w->admin, "set c = d");
+	console_client_say(&w->admin, "set c = d");
 	hear_nothing(&w->admin);
 	assert_int_equal(w->rig->sets, 1);
 	w->rig->is_busy = false;
 	conn_unpark(&w->admin.client->conn);
-	assert_string_equal(desk_hear(&w->admin, 1), "C SET c=d\nZ I\n");
+	assert_string_equal(console_client_hear(&w->admin, 1), "C SET c=d\nZ I\n");
 }
 
 static void test_waiting(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	struct pool *pool = pool_of_one(w->rig);
 	struct slot slot = {.pool = pool, .state = SLOT_ACTIVE};
 
 	list_push_back(&pool->slots[SLOT_ACTIVE], &slot.node);
-	desk_say(&w->admin, "pause one");
+	console_client_say(&w->admin, "pause one");
 	hear_nothing(&w->admin);
 	/* the console goes on reading commands, and another database does not wait */
-	assert_string_equal(desk_ask(&w->admin, "pause two"), "C PAUSE\nZ I\n");
+	assert_string_equal(
+	    console_client_ask(&w->admin, "pause two"), "C PAUSE\nZ I\n");
 	slot.is_dirty = true;
-	desk_say(&w->admin, "wait_close");
+	console_client_say(&w->admin, "wait_close");
 	hear_nothing(&w->admin);
 	/* each command is answered on its own condition with its own tag */
 	slot.is_dirty = false;
-	assert_string_equal(desk_hear(&w->admin, 1), "C WAIT_CLOSE\nZ I\n");
+	assert_string_equal(console_client_hear(&w->admin, 1), "C WAIT_CLOSE\nZ I\n");
 	hear_nothing(&w->admin);
 	list_remove(&pool->slots[SLOT_ACTIVE], &slot.node);
-	assert_string_equal(desk_hear(&w->admin, 1), "C PAUSE\nZ I\n");
+	assert_string_equal(console_client_hear(&w->admin, 1), "C PAUSE\nZ I\n");
 }
 
 static void test_pause_interrupted(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	struct pool *pool = pool_of_one(w->rig);
 	struct slot slot = {.pool = pool, .state = SLOT_TESTED};
-	struct desk other;
+	struct console_client other;
 
-	desk_open(&other, w->rig, true);
+	console_client_open(&other, w->rig, true);
 	list_push_back(&pool->slots[SLOT_TESTED], &slot.node);
-	desk_say(&w->admin, "pause");
+	console_client_say(&w->admin, "pause");
 	hear_nothing(&w->admin);
-	assert_string_equal(desk_ask(&other, "resume"), "C RESUME\nZ I\n");
+	assert_string_equal(console_client_ask(&other, "resume"), "C RESUME\nZ I\n");
 	assert_string_equal(
-	    desk_hear(&w->admin, 1), ERR("pause was interrupted by RESUME"));
+	    console_client_hear(&w->admin, 1), ERR("pause was interrupted by RESUME"));
 	/* a cancel request ends a PAUSE too, but not one from a read-only console */
-	desk_say(&w->admin, "pause");
+	console_client_say(&w->admin, "pause");
 	hear_nothing(&w->admin);
 	console_service.cancel(w->stats.client);
 	hear_nothing(&w->admin);
 	console_service.cancel(w->admin.client);
-	assert_string_equal(
-	    desk_hear(&w->admin, 1), ERR("pause was interrupted by a cancel request"));
+	assert_string_equal(console_client_hear(&w->admin, 1),
+	    ERR("pause was interrupted by a cancel request"));
 	/* the console's own RESUME is answered after its PAUSE */
-	desk_say(&w->admin, "pause");
-	desk_say(&w->admin, "resume");
-	assert_string_equal(desk_hear(&w->admin, 2),
+	console_client_say(&w->admin, "pause");
+	console_client_say(&w->admin, "resume");
+	assert_string_equal(console_client_hear(&w->admin, 2),
 	    ERR("pause was interrupted by RESUME") "C RESUME\nZ I\n");
 	/* a console may close while its command waits */
-	desk_say(&other, "pause");
+	console_client_say(&other, "pause");
 	hear_nothing(&other);
-	desk_close(&other);
+	console_client_close(&other);
 	list_remove(&pool->slots[SLOT_TESTED], &slot.node);
 	rig_turn(w->rig, 60);
 	assert_true(w->rig->site.catalog->paused);
@@ -474,7 +479,8 @@ static void test_pause_interrupted(void **state)
 
 int main(void)
 {
-#define IN_WORLD(test) cmocka_unit_test_setup_teardown(test, open_world, close_world)
+#define IN_WORLD(test) \
+	cmocka_unit_test_setup_teardown(test, open_fixture, close_fixture)
 	const struct CMUnitTest tests[] = {
 	    IN_WORLD(test_greeting),
 	    cmocka_unit_test(test_other_messages),

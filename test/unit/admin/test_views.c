@@ -31,26 +31,26 @@ static const char ini[] =
     "listen_port = 6543\n"
     "admin_users = boss\n";
 
-struct world {
+struct fixture {
 	struct rig *rig;
-	struct desk desk;
+	struct console_client client;
 };
 
-static int open_world(void **state)
+static int open_fixture(void **state)
 {
-	struct world *w = calloc(1, sizeof(*w));
+	struct fixture *w = calloc(1, sizeof(*w));
 
 	w->rig = rig_new(ini);
-	desk_open(&w->desk, w->rig, true);
+	console_client_open(&w->client, w->rig, true);
 	*state = w;
 	return 0;
 }
 
-static int close_world(void **state)
+static int close_fixture(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
-	desk_close(&w->desk);
+	console_client_close(&w->client);
 	rig_free(&w->rig);
 	free(w);
 	return 0;
@@ -149,14 +149,14 @@ static const struct shape {
 
 static void test_columns(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
 		char query[64], expected[2048];
 		snprintf(query, sizeof(query), "show %s", shapes[i].view);
 		int len =
 		    snprintf(expected, sizeof(expected), "T %s\n", shapes[i].columns);
-		const char *answer = desk_ask(&w->desk, query);
+		const char *answer = console_client_ask(&w->client, query);
 		char *head = strndup(answer, (size_t)len);
 		assert_string_equal(head, expected);
 		free(head);
@@ -168,9 +168,9 @@ static void test_columns(void **state)
 
 static void test_help(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
-	assert_string_equal(desk_ask(&w->desk, "show help"),
+	assert_string_equal(console_client_ask(&w->client, "show help"),
 	    "N S=NOTICE C=00000 M=Console usage D="
 	    "\n\tSHOW HELP|CONFIG|DATABASES|POOLS|CLIENTS|SERVERS|USERS|VERSION"
 	    "\n\tSHOW PEERS|PEER_POOLS"
@@ -200,9 +200,9 @@ static void test_help(void **state)
 }
 
 /* The rows of an answer, without its first and its last two lines. */
-static char *rows_of(struct desk *desk, const char *query)
+static char *rows_of(struct console_client *client, const char *query)
 {
-	const char *answer = desk_ask(desk, query);
+	const char *answer = console_client_ask(client, query);
 	const char *start = strchr(answer, '\n') + 1;
 	const char *end = strstr(start, "C SHOW\nZ I\n");
 
@@ -210,23 +210,25 @@ static char *rows_of(struct desk *desk, const char *query)
 	return strndup(start, (size_t)(end - start));
 }
 
-static void has_rows(struct desk *desk, const char *query, const char *expected)
+static void has_rows(
+    struct console_client *client, const char *query, const char *expected)
 {
-	char *rows = rows_of(desk, query);
+	char *rows = rows_of(client, query);
 	assert_string_equal(rows, expected);
 	free(rows);
 }
 
-static void begins_with_rows(struct desk *desk, const char *query, const char *expected)
+static void begins_with_rows(
+    struct console_client *client, const char *query, const char *expected)
 {
-	char *rows = rows_of(desk, query);
+	char *rows = rows_of(client, query);
 	assert_memory_equal(rows, expected, strlen(expected));
 	free(rows);
 }
 
 static void test_hosts(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	struct database *db = catalog_find_database(w->rig->site.catalog, "two");
 	struct host *host = db->hosts.list[1];
 
@@ -238,7 +240,7 @@ static void test_hosts(void **state)
 	host->retry_us = loop_now(w->rig->site.loop) + 1500000;
 	snprintf(host->last_error, sizeof(host->last_error), "connect failed");
 	db->hosts.list[0]->report.role = HOST_STANDBY;
-	has_rows(&w->desk, "show hosts",
+	has_rows(&w->client, "show hosts",
 	    "D one|127.0.0.1|5433|\\N|not tried|1|0|0|0|0|\\N|0|0|\\N|\\N|\\N\n"
 	    "D two|a|5432|standby|not tried|1|0|0|0|0|\\N|0|0|\\N|\\N|\\N\n"
 	    "D two|b|5432|\\N|down|1|5|3|7|4|connect failed|2|0|\\N|\\N|\\N\n");
@@ -247,24 +249,24 @@ static void test_hosts(void **state)
 
 static void test_state(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
-	begins_with_rows(&w->desk, "show state",
+	begins_with_rows(&w->client, "show state",
 	    "D active|yes\nD paused|no\nD suspended|no\nD io_engine|epoll\nD turns|");
-	desk_ask(&w->desk, "pause");
-	begins_with_rows(&w->desk, "show state",
+	console_client_ask(&w->client, "pause");
+	begins_with_rows(&w->client, "show state",
 	    "D active|no\nD paused|yes\nD suspended|no\nD io_engine|epoll\nD turns|");
 }
 
 static void test_databases(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
-	desk_ask(&w->desk, "pause two");
-	desk_ask(&w->desk, "disable one");
-	desk_ask(&w->desk, "disable auto");
-	desk_ask(&w->desk, "reconnect idle"); /* not used: not shown */
-	has_rows(&w->desk, "show databases",
+	console_client_ask(&w->client, "pause two");
+	console_client_ask(&w->client, "disable one");
+	console_client_ask(&w->client, "disable auto");
+	console_client_ask(&w->client, "reconnect idle"); /* not used: not shown */
+	has_rows(&w->client, "show databases",
 	    "D auto|\\N|5432|auto|\\N|20|0|0|3600|\\N|\\N|0|0|0|0|0|1\n"
 	    "D one|127.0.0.1|5433|one|\\N|5|0|0|3600|\\N|\\N|9|0|0|0|0|1\n"
 	    "D "
@@ -275,19 +277,19 @@ static void test_databases(void **state)
 
 static void test_users_and_peers(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
-	has_rows(&w->desk, "show users",
+	has_rows(&w->client, "show users",
 	    "D boss|        7|        1|statement|3|0|0|1\n"
 	    "D owner|||\\N|0|0|0|0\n"
 	    "D pgbouncer|||\\N|0|0|0|0\n");
-	has_rows(&w->desk, "show peers", "D 3|/tmp/peer|7000|2\nD 9|far|6432|20\n");
+	has_rows(&w->client, "show peers", "D 3|/tmp/peer|7000|2\nD 9|far|6432|20\n");
 }
 
 static void test_config(void **state)
 {
-	struct world *w = *state;
-	char *rows = rows_of(&w->desk, "show config");
+	struct fixture *w = *state;
+	char *rows = rows_of(&w->client, "show config");
 	size_t lines = 0, settings = 0;
 
 	for (const char *at = rows; (at = strchr(at, '\n')); at++)
@@ -303,9 +305,9 @@ static void test_config(void **state)
 
 static void test_lists(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
-	has_rows(&w->desk, "show lists",
+	has_rows(&w->client, "show lists",
 	    "D databases|3\nD users|3\nD peers|2\nD pools|1\nD peer_pools|0\n"
 	    "D free_clients|0\nD used_clients|1\nD login_clients|0\nD free_servers|0\n"
 	    "D used_servers|0\nD dns_names|0\nD dns_zones|0\nD dns_queries|0\n"
@@ -314,8 +316,8 @@ static void test_lists(void **state)
 
 static void test_mem(void **state)
 {
-	struct world *w = *state;
-	char *rows = rows_of(&w->desk, "show mem");
+	struct fixture *w = *state;
+	char *rows = rows_of(&w->client, "show mem");
 
 	assert_non_null(strstr(rows, "D client_cache|"));
 	/* iobuf_cache counts the blocks with their bookkeeping */
@@ -325,7 +327,7 @@ static void test_mem(void **state)
 
 static void test_stats(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	struct catalog *catalog = w->rig->site.catalog;
 	struct database *one = catalog_find_database(catalog, "one");
 	struct stats a = {.xact_count = 4,
@@ -342,19 +344,19 @@ static void test_stats(void **state)
 	rig_turn(w->rig, 1);
 	catalog->older_snapshot_us = loop_now(w->rig->site.loop) - 10000000;
 	catalog->snapshot_us = loop_now(w->rig->site.loop);
-	char *rows = rows_of(&w->desk, "show stats");
+	char *rows = rows_of(&w->client, "show stats");
 	assert_int_equal(
 	    strncmp(rows, "D one|4|8|20|2000|0|1600|1000|140|0|0|0|0|0|0|1|", 47), 0);
 	assert_non_null(strstr(rows, "|200|50|35|0|0|0|0|0|0|0|0\nD pgbouncer|0|1|1|"));
 	free(rows);
-	rows = rows_of(&w->desk, "show totals");
+	rows = rows_of(&w->client, "show totals");
 	assert_non_null(
 	    strstr(rows, "D total_query_count|21\nD total_client_bytes|2000\n"
 			 "D total_server_bytes|0\n"));
 	assert_non_null(strstr(rows, "\nD avg_query_time|"));
 	assert_non_null(strstr(rows, "\nD avg_ps_bind_count|0\n"));
 	free(rows);
-	rows = rows_of(&w->desk, "show stats_totals");
+	rows = rows_of(&w->client, "show stats_totals");
 	assert_non_null(
 	    strstr(rows, "D one|4|8|20|2000|0|1600|1000|140|0|0|0|0|0|0\n"));
 	free(rows);
@@ -381,7 +383,7 @@ static void has_field(const char *row, unsigned n, const char *expected)
 /* A pool that has counted nothing has no rows; all together always have. */
 static void test_latency(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	struct catalog *catalog = w->rig->site.catalog;
 	struct database *one = catalog_find_database(catalog, "one");
 	struct pool *boss = catalog_pool(one, catalog_user(catalog, "boss"));
@@ -393,7 +395,7 @@ static void test_latency(void **state)
 	latency_snapshot(&owner->latency);
 	latency_add(&boss->latency, LATENCY_WAIT, 0);
 	latency_add(&boss->latency, LATENCY_QUERY, 100);
-	begins_with_rows(&w->desk, "show latency",
+	begins_with_rows(&w->client, "show latency",
 	    "D one|boss|wait|1|0|0|0|0|0|0|1|0|0|0|0|0|0\n"
 	    "D one|boss|query|1|97|99|100|100|100|100|1|97|99|100|100|100|100\n"
 	    "D one|owner|query|3|97|99|100|100|100|100|0|0|0|0|0|0|0\n"
@@ -406,8 +408,8 @@ static void test_latency(void **state)
 
 static void test_clients(void **state)
 {
-	struct world *w = *state;
-	char *rows = rows_of(&w->desk, "show clients"), ptr[32];
+	struct fixture *w = *state;
+	char *rows = rows_of(&w->client, "show clients"), ptr[32];
 	int year, month, day, hour, minute, second;
 	char zone[16];
 
@@ -420,21 +422,21 @@ static void test_clients(void **state)
 			     &day, &hour, &minute, &second, zone),
 	    7);
 	free(since);
-	snprintf(ptr, sizeof(ptr), "%p", (void *)w->desk.client);
+	snprintf(ptr, sizeof(ptr), "%p", (void *)w->client.client);
 	has_field(rows, 14, ptr);
 	has_field(rows, 15, "");
 	has_field(rows, 18, "test");
 	has_field(rows, 20, "1");
 	free(rows);
 	/* the console that asks counts as active */
-	rows = rows_of(&w->desk, "show active_sockets");
+	rows = rows_of(&w->client, "show active_sockets");
 	has_field(rows, 4, "cl_active");
 	free(rows);
 }
 
 static void test_servers(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	struct catalog *catalog = w->rig->site.catalog;
 	struct pool *pool = catalog_pool(
 	    catalog_find_database(catalog, "two"), catalog_user(catalog, "boss"));
@@ -447,19 +449,19 @@ static void test_servers(void **state)
 	server.slot.is_dirty = true;
 	vars_init(&server.vars, w->rig->site.vars);
 	list_push_back(&pool->slots[SLOT_IDLE], &server.slot.node);
-	char *rows = rows_of(&w->desk, "show servers");
+	char *rows = rows_of(&w->client, "show servers");
 	assert_int_equal(
 	    strncmp(rows, "D S|owner|two|none|idle|10.1.2.3|5432|", 38), 0);
 	has_field(rows, 13, "1");
 	has_field(rows, 16, "4711");
 	has_field(rows, 20, "77");
 	free(rows);
-	rows = rows_of(&w->desk, "show pools");
+	rows = rows_of(&w->client, "show pools");
 	assert_string_equal(rows,
 	    "D pgbouncer|pgbouncer|1|0|0|0|0|0|0|0|0|0|0|0|0|statement|\\N|0\n"
 	    "D two|owner|0|0|0|0|0|0|0|1|0|0|0|0|0|session|round-robin|0\n");
 	free(rows);
-	rows = rows_of(&w->desk, "show sockets");
+	rows = rows_of(&w->client, "show sockets");
 	assert_non_null(strstr(rows, "|sv_idle|10.1.2.3|"));
 	free(rows);
 	list_remove(&pool->slots[SLOT_IDLE], &server.slot.node);
@@ -468,7 +470,8 @@ static void test_servers(void **state)
 
 int main(void)
 {
-#define IN_WORLD(test) cmocka_unit_test_setup_teardown(test, open_world, close_world)
+#define IN_WORLD(test) \
+	cmocka_unit_test_setup_teardown(test, open_fixture, close_fixture)
 	const struct CMUnitTest tests[] = {
 	    IN_WORLD(test_columns),
 	    IN_WORLD(test_hosts),

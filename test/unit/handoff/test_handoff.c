@@ -61,7 +61,7 @@ static void go_on(struct stage *stage)
 {
 	stage->site.catalog->suspended = false;
 	handoff_keep(&stage->site);
-	catalog_kick_all(stage->site.catalog, NULL);
+	catalog_schedule_all(stage->site.catalog, NULL);
 	stage_settle(stage);
 }
 
@@ -225,7 +225,7 @@ static void server_to_be_checked_is_told_nothing(void **state)
 	stage_pair(stage, &client, &server);
 	assert_int_equal(count(stage, SLOT_USED), 1);
 	assert_int_equal(offer(stage).servers, 1);
-	broker_kick(stage_pool(stage));
+	broker_schedule(stage_pool(stage));
 	assert_string_equal(peer_heard(server), "");
 	let_go(stage);
 	assert_string_equal(peer_last_words(server), "");

@@ -262,7 +262,7 @@ static void pause_lets_it_end(void **state)
 	struct stage *stage = asked(AUTH, PLAIN, &client, &server);
 	struct peer *late;
 	stage->site.catalog->paused = true;
-	catalog_kick_all(stage->site.catalog, NULL);
+	catalog_schedule_all(stage->site.catalog, NULL);
 	late = come(stage, "x");
 	stage_settle(stage);
 	answer(server, "w", "found");
@@ -270,7 +270,7 @@ static void pause_lets_it_end(void **state)
 	assert_string_equal(peer_last_words(server), "X");
 	assert_string_equal(peer_heard(late), "");
 	stage->site.catalog->paused = false;
-	catalog_kick_all(stage->site.catalog, NULL);
+	catalog_schedule_all(stage->site.catalog, NULL);
 	server = stage_ready_server(stage);
 	peer_hear(server, 'S');
 	stage_free(&stage);
@@ -286,7 +286,7 @@ static void shutdown_refuses_who_waits(void **state)
 	stage->site.shutdown = SHUTDOWN_WAIT_FOR_SERVERS;
 	late = come(stage, "x");
 	assert_ends_with(late, "E:FATAL:server shutting down");
-	catalog_kick_all(stage->site.catalog, NULL);
+	catalog_schedule_all(stage->site.catalog, NULL);
 	assert_ends_with(client, "E:FATAL:server shutting down");
 	stage_free(&stage);
 }

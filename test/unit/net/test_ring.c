@@ -105,13 +105,13 @@ static void lost(void *owner)
 
 static const struct ring_ops ops = {received, readable, ended, sent, writable, lost};
 
-struct world {
+struct fixture {
 	struct mem mem;
 	struct ring *ring;
 	struct end end;
 };
 
-static void end_open(struct world *w, struct end *e)
+static void end_open(struct fixture *w, struct end *e)
 {
 	int fds[2];
 
@@ -136,7 +136,7 @@ static void end_close(struct end *e)
 
 static int set_up(void **state)
 {
-	struct world *w = mem_zero(sizeof(*w));
+	struct fixture *w = mem_zero(sizeof(*w));
 	struct err err;
 
 	mem_init(&w->mem);
@@ -154,7 +154,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	if (!w)
 		return 0;
@@ -165,7 +165,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void turn(struct world *w, int64_t wait_us)
+static void turn(struct fixture *w, int64_t wait_us)
 {
 	assert_int_equal(ring_wait(w->ring, wait_us), 0);
 	ring_deliver(w->ring);
@@ -176,9 +176,9 @@ static void peer_says(struct end *e, const char *text)
 	assert_int_equal(write(e->peer, text, strlen(text)), strlen(text));
 }
 
-#	define NEED_RING(w)              \
-		struct world *w = *state; \
-		if (!w)                   \
+#	define NEED_RING(w)                \
+		struct fixture *w = *state; \
+		if (!w)                     \
 		skip()
 
 static void test_send_is_told_once(void **state)
@@ -367,7 +367,7 @@ static void test_buffers_are_used_up(void **state)
 	mem_free(ends);
 }
 
-static void pour(struct world *w, struct end *e, size_t len)
+static void pour(struct fixture *w, struct end *e, size_t len)
 {
 	uint8_t *bytes = mem_alloc(len);
 	size_t before = e->got.len, written = 0;
@@ -575,7 +575,7 @@ enum { REQUESTS_MOST = 1024 };
 /* Sends more than the socket takes, and then queues so many other requests that the
  * kernel gets the first ones. */
 struct crowd {
-	struct world *world;
+	struct fixture *fixture;
 	struct iovec much;
 	struct listener listener;
 	struct ring_listener *others[REQUESTS_MOST + 1];
@@ -585,18 +585,18 @@ static void send_in_a_crowd(void *ctx)
 {
 	struct crowd *c = ctx;
 
-	c->world->end.on_sent = NULL;
-	ring_send(c->world->end.port, &c->much, 1, false);
+	c->fixture->end.on_sent = NULL;
+	ring_send(c->fixture->end.port, &c->much, 1, false);
 	for (int i = 0; i <= REQUESTS_MOST; i++)
 		c->others[i] = ring_listener_new(
-		    c->world->ring, c->listener.fd, listener_ready, &c->listener);
+		    c->fixture->ring, c->listener.fd, listener_ready, &c->listener);
 }
 
 static void test_send_before_a_full_queue(void **state)
 {
 	NEED_RING(w);
 	struct iovec little = {(void *)"x", 1};
-	struct crowd c = {.world = w};
+	struct crowd c = {.fixture = w};
 
 	c.much.iov_len = 4 << 20;
 	c.much.iov_base = mem_zero(c.much.iov_len);
@@ -822,7 +822,7 @@ static void make_with_little_memory(void)
 	const struct rlimit limit = {100 * 1024, 100 * 1024};
 	struct mem mem;
 	struct err err;
-	struct world w = {.ring = NULL};
+	struct fixture w = {.ring = NULL};
 
 	/* root has no limit */
 	CHECK(setgid(65534) == 0 && setuid(65534) == 0);

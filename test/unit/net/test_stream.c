@@ -67,7 +67,7 @@ static void test_open_hearing(void **state)
 			say(o, "there");
 		if (i == 2)
 			shutdown(o->peer, SHUT_WR);
-		stream_open_hearing(&o->stream, &o->net, fds[0], &owner_ops);
+		stream_open_recv_now(&o->stream, &o->net, fds[0], &owner_ops);
 		assert_string_equal(buf_text(&o->got), i == 0 ? "there" : "");
 		assert_int_equal(o->end_count, i == 2);
 		if (i == 2)
@@ -217,7 +217,7 @@ static void test_descriptor_taken(void **state)
 	char got[8];
 	int fd = o->stream.fd, taken;
 
-	stream_hush(&o->stream);
+	stream_quiesce(&o->stream);
 	for (int i = 0; !stream_is_silent(&o->stream); i++) {
 		assert_true(i < 100);
 		one_turn(o);

@@ -49,7 +49,7 @@ struct party {
 	struct place *at, *other;
 };
 
-struct world {
+struct fixture {
 	struct place
 	    places[3]; /* the last one is the peer's, unless there are threads */
 	struct party moving, peer;
@@ -57,7 +57,7 @@ struct world {
 	unsigned random;
 };
 
-static struct world *world;
+static struct fixture *fixture;
 
 static uint8_t pattern(size_t i, uint8_t which)
 {
@@ -154,7 +154,7 @@ static void turn(struct place *place)
 	loop_run(place->loop);
 }
 
-static void turn_all(struct world *w)
+static void turn_all(struct fixture *w)
 {
 	for (int i = 0; i < 3; i++)
 		turn(&w->places[i]);
@@ -173,7 +173,7 @@ static bool is_ring_here(void)
 	return is_here;
 }
 
-static void open_pair(struct world *w)
+static void open_pair(struct fixture *w)
 {
 	struct net *of_peer = w->places[2].loop ? &w->places[2].net : &w->places[0].net;
 	int fds[2];
@@ -186,7 +186,7 @@ static void open_pair(struct world *w)
 	stream_open(&w->peer.stream, of_peer, fds[1], &ops);
 }
 
-static void start_tls(struct world *w)
+static void start_tls(struct fixture *w)
 {
 	const struct tls_peer_config peer = {.host = "server.test"};
 	struct err err;
@@ -207,7 +207,7 @@ static void swap_places(struct party *end)
 	end->other = at;
 }
 
-static void move(struct world *w)
+static void move(struct fixture *w)
 {
 	struct stream *s = &w->moving.stream;
 
@@ -221,19 +221,19 @@ static void move(struct world *w)
 	assert_true(stream_is_open(s));
 }
 
-static void close_pair(struct world *w)
+static void close_pair(struct fixture *w)
 {
 	stream_close(&w->moving.stream);
 	stream_close(&w->peer.stream);
 }
 
 /* Runs a test between all engines, in clear and with TLS. */
-static void each_way(void (*test)(struct world *w, bool has_tls))
+static void each_way(void (*test)(struct fixture *w, bool has_tls))
 {
 	bool has_ring = is_ring_here();
 
 	for (int way = 0; way < 8; way++) {
-		struct world w = {.random = 1};
+		struct fixture w = {.random = 1};
 		if (way & 3 && !has_ring)
 			continue;
 		place_open(&w.places[0], way & 1);
@@ -241,7 +241,7 @@ static void each_way(void (*test)(struct world *w, bool has_tls))
 		place_open(&w.places[2], false);
 		w.server_context = server_context(&(struct tls_config){});
 		w.client_context = client_context(&(struct tls_config){});
-		world = &w;
+		fixture = &w;
 		test(&w, way & 4);
 		for (int i = 0; i < 3; i++)
 			place_close(&w.places[i]);
@@ -250,7 +250,7 @@ static void each_way(void (*test)(struct world *w, bool has_tls))
 	}
 }
 
-static void run_until_heard(struct world *w)
+static void run_until_heard(struct fixture *w)
 {
 	for (int i = 0; w->peer.got < w->moving.sent || w->moving.got < w->peer.sent;
 	     i++) {
@@ -259,7 +259,7 @@ static void run_until_heard(struct world *w)
 	}
 }
 
-static void run_until_secured(struct world *w)
+static void run_until_secured(struct fixture *w)
 {
 	for (int i = 0; w->peer.secured_count + w->moving.secured_count < 2; i++) {
 		assert_true(i < TURNS_MOST);
@@ -269,7 +269,7 @@ static void run_until_secured(struct world *w)
 
 /* ---- bytes on their way ---- */
 
-static void both_directions(struct world *w, bool has_tls)
+static void both_directions(struct fixture *w, bool has_tls)
 {
 	open_pair(w);
 	if (has_tls) {
@@ -309,7 +309,7 @@ static void test_both_directions(void **state)
 
 /* ---- an end, a failure, connecting, handshakes ---- */
 
-static void ends(struct world *w, bool has_tls)
+static void ends(struct fixture *w, bool has_tls)
 {
 	for (int i = 0; i < 4; i++) {
 		bool is_paused = i & 1, is_seen = i & 2;
@@ -347,7 +347,7 @@ static void test_ends(void **state)
 }
 
 /* A paused stream without unread bytes hears of the end in the new place. */
-static void ends_paused(struct world *w, bool has_tls)
+static void ends_paused(struct fixture *w, bool has_tls)
 {
 	open_pair(w);
 	if (has_tls) {
@@ -370,7 +370,7 @@ static void test_ends_paused(void **state)
 	each_way(ends_paused);
 }
 
-static void failure_due(struct world *w, bool has_tls)
+static void failure_due(struct fixture *w, bool has_tls)
 {
 	open_pair(w);
 	if (has_tls) {
@@ -392,7 +392,7 @@ static void test_failure_due(void **state)
 	each_way(failure_due);
 }
 
-static void handshake_in_steps(struct world *w, bool has_tls)
+static void handshake_in_steps(struct fixture *w, bool has_tls)
 {
 	if (!has_tls)
 		return;
@@ -416,7 +416,7 @@ static void test_handshake_in_steps(void **state)
 	each_way(handshake_in_steps);
 }
 
-static void connecting(struct world *w, bool has_tls)
+static void connecting(struct fixture *w, bool has_tls)
 {
 	const struct sock_options options = {.backlog = 1};
 	struct sock_target target;
@@ -458,7 +458,7 @@ static void test_connecting(void **state)
 	each_way(connecting);
 }
 
-static void closed_between(struct world *w, bool has_tls)
+static void closed_between(struct fixture *w, bool has_tls)
 {
 	open_pair(w);
 	if (has_tls) {
@@ -489,13 +489,13 @@ static void test_closed_between(void **state)
 
 /* ---- any order ---- */
 
-static unsigned any(struct world *w, unsigned most)
+static unsigned any(struct fixture *w, unsigned most)
 {
 	w->random = w->random * 1664525 + 1013904223;
 	return (w->random >> 8) % most;
 }
 
-static void one_step(struct world *w)
+static void one_step(struct fixture *w)
 {
 	switch (any(w, 10)) {
 	case 0:
@@ -529,7 +529,7 @@ static void one_step(struct world *w)
 	}
 }
 
-static void any_order(struct world *w, bool has_tls)
+static void any_order(struct fixture *w, bool has_tls)
 {
 	for (unsigned seed = 1; seed <= SEEDS; seed++) {
 		w->random = seed;
@@ -581,7 +581,7 @@ static void stop_place(struct thread_message *message)
 	struct place *place = container_of(message, struct place, last);
 
 	if (place->has_stream)
-		stream_close(&world->moving.stream);
+		stream_close(&fixture->moving.stream);
 	loop_stop(place->loop);
 }
 
@@ -614,7 +614,7 @@ static void *second_thread(void *arg)
 
 /* The stream goes to the other thread whenever it has received something, and echoes
  * what it receives; its peer stays in the first thread. */
-static void between_threads(struct world *w, bool has_tls)
+static void between_threads(struct fixture *w, bool has_tls)
 {
 	struct place *here = &w->places[0], *there = &w->places[1];
 
@@ -651,10 +651,10 @@ static void test_between_threads(void **state)
 
 	(void)state;
 	for (int way = 0; way < 8; way++) {
-		struct world w = {.random = 1};
+		struct fixture w = {.random = 1};
 		if (way & 3 && !has_ring)
 			continue;
-		world = &w;
+		fixture = &w;
 		w.places[1].is_ring = way & 2;
 		place_open_mailbox(&w.places[0], way & 1);
 		w.server_context = server_context(&(struct tls_config){});

@@ -181,7 +181,7 @@ static void test_much_in_the_first_turn(void **state)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
 	o->peer = fds[1];
 	say_much(o, AFTER + PIECE);
-	stream_open_hearing(&o->stream, &o->net, fds[0], &owner_ops);
+	stream_open_recv_now(&o->stream, &o->net, fds[0], &owner_ops);
 	assert_int_equal(o->got.len, AFTER + PIECE);
 	assert_false(o->stream.resting);
 	say(o, "more");
@@ -229,7 +229,7 @@ static void test_hush_within_a_rest(void **state)
 	struct owner *o = *state;
 
 	come_to_rest(o);
-	stream_hush(&o->stream);
+	stream_quiesce(&o->stream);
 	assert_false(o->stream.resting);
 	say(o, "later");
 	end_rest(o);

@@ -19,11 +19,11 @@
 #include "net/stream_parts.h"
 #include "pair.h"
 
-struct world;
+struct fixture;
 
 struct side {
 	struct stream stream; /* must be first: ops cast the stream to its side */
-	struct world *world;
+	struct fixture *fixture;
 	size_t got, end_count, secured_count, drained_count;
 	size_t to_send, sent; /* bytes of the pattern */
 	char end_text[sizeof(((struct err *)NULL)->text)];
@@ -32,7 +32,7 @@ struct side {
 	bool starts_tls, starts_directly;
 };
 
-struct world {
+struct fixture {
 	struct loop *loop;
 	struct net net;
 	struct mem mem;
@@ -53,7 +53,7 @@ static void start_server(struct side *side, const uint8_t *p, size_t len)
 {
 	struct err err;
 
-	assert_int_equal(stream_start_tls(&side->stream, side->world->server_context,
+	assert_int_equal(stream_start_tls(&side->stream, side->fixture->server_context,
 			     NULL, p, len, &err),
 	    0);
 }
@@ -97,8 +97,8 @@ static void send_more(struct side *side)
 		assert_int_equal(stream_write(&side->stream, bytes, len), 0);
 		side->sent += len;
 	}
-	if (stream_pending(&side->stream) > side->world->most_pending)
-		side->world->most_pending = stream_pending(&side->stream);
+	if (stream_pending(&side->stream) > side->fixture->most_pending)
+		side->fixture->most_pending = stream_pending(&side->stream);
 }
 
 static void secured(struct stream *s)
@@ -143,7 +143,7 @@ static const struct stream_ops ops = {
 
 static void stop_loop(struct later *l)
 {
-	loop_stop(container_of(l, struct world, stop)->loop);
+	loop_stop(container_of(l, struct fixture, stop)->loop);
 }
 
 static void guard_expired(struct deadline *d)
@@ -152,17 +152,17 @@ static void guard_expired(struct deadline *d)
 	fail_msg("the test takes too long");
 }
 
-static void open_sides(struct world *w)
+static void open_sides(struct fixture *w)
 {
 	assert_int_equal(
 	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, w->fds), 0);
-	w->client.world = w->server.world = w;
+	w->client.fixture = w->server.fixture = w;
 	stream_open(&w->server.stream, &w->net, w->fds[1], &ops);
 }
 
 static int set_up(void **state)
 {
-	struct world *w = mem_zero(sizeof(*w));
+	struct fixture *w = mem_zero(sizeof(*w));
 	struct err err;
 
 	mem_init(&w->mem);
@@ -181,7 +181,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	if (!w->client.stream.net && w->client.stream.fd == 0)
 		close(w->fds[0]);
@@ -199,7 +199,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void one_turn(struct world *w)
+static void one_turn(struct fixture *w)
 {
 	loop_later(w->loop, &w->stop);
 	loop_run(w->loop);
@@ -211,7 +211,7 @@ static void one_turn(struct world *w)
 		one_turn(w);                           \
 	}
 
-static void start_client(struct world *w)
+static void start_client(struct fixture *w)
 {
 	struct err err;
 
@@ -222,19 +222,19 @@ static void start_client(struct world *w)
 	    0);
 }
 
-static void start_both(struct world *w)
+static void start_both(struct fixture *w)
 {
 	start_server(&w->server, NULL, 0);
 	start_client(w);
 }
 
-static void secure(struct world *w)
+static void secure(struct fixture *w)
 {
 	start_both(w);
 	turn_until(w, w->client.secured_count && w->server.secured_count);
 }
 
-static size_t blocks_in_use(struct world *w)
+static size_t blocks_in_use(struct fixture *w)
 {
 	size_t used, free_count, bytes;
 
@@ -246,7 +246,7 @@ static size_t blocks_in_use(struct world *w)
 
 static void test_handshake_and_bytes(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	char out[TLS_TEXT];
 
 	start_both(w);
@@ -273,7 +273,7 @@ static void test_handshake_and_bytes(void **state)
 /* "S" unencrypted, then records; the request is answered from inside `received`. */
 static void test_start_after_a_request(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	char byte = 0;
 
 	w->server.starts_tls = true;
@@ -288,7 +288,7 @@ static void test_start_after_a_request(void **state)
 
 static void test_start_directly(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	w->server.starts_tls = w->server.starts_directly = true;
 	w->client.to_send = 100000;
@@ -299,7 +299,7 @@ static void test_start_directly(void **state)
 
 static void test_verification_fails(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	struct err err;
 
 	start_server(&w->server, NULL, 0);
@@ -323,7 +323,7 @@ static void test_verification_fails(void **state)
 
 static void test_garbage(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	char bytes[100];
 
 	start_server(&w->server, NULL, 0);
@@ -335,7 +335,7 @@ static void test_garbage(void **state)
 
 static void test_closes_when_secured(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	w->server.closes_when_secured = true;
 	start_both(w);
@@ -346,7 +346,7 @@ static void test_closes_when_secured(void **state)
 
 static void test_closes_when_received(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	w->server.closes_when_received = true;
 	w->client.to_send = 50000;
@@ -360,7 +360,7 @@ static void test_closes_when_received(void **state)
 
 static void test_peer_leaves_amid_the_handshake(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	start_both(w);
 	one_turn(w);
@@ -372,7 +372,7 @@ static void test_peer_leaves_amid_the_handshake(void **state)
 
 static void test_end_with_close_notify(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	secure(w);
 	stream_write(&w->client.stream, "bye", 3);
@@ -384,7 +384,7 @@ static void test_end_with_close_notify(void **state)
 
 static void test_end_without_close_notify(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	secure(w);
 	stream_write(&w->client.stream, "bye", 3);
@@ -398,7 +398,7 @@ static void test_end_without_close_notify(void **state)
 /* The peer closes after part of a record: the stream ends without a TLS error. */
 static void test_end_amid_a_record(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	static const uint8_t part[] = {23, 3, 3, 0, 100, 1, 2, 3};
 
 	secure(w);
@@ -410,7 +410,7 @@ static void test_end_amid_a_record(void **state)
 
 static void test_peer_leaves_while_paused(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	secure(w);
 	stream_pause(&w->server.stream);
@@ -421,7 +421,7 @@ static void test_peer_leaves_while_paused(void **state)
 
 static void test_unread_words_while_paused(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	secure(w);
 	stream_pause(&w->server.stream);
@@ -442,7 +442,7 @@ static void test_unread_words_while_paused(void **state)
  * time. */
 static void test_end_behind_what_is_delivered(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	secure(w);
 	w->server.pauses = true;
@@ -458,7 +458,7 @@ enum { MUCH = 10 * 1024 * 1024 };
 
 static void test_much_both_ways(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	w->client.to_send = w->server.to_send = MUCH;
 	w->client.checks_pattern = w->server.checks_pattern = true;
@@ -471,7 +471,7 @@ static void test_much_both_ways(void **state)
 
 static void test_much_with_pauses(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	w->client.to_send = MUCH;
 	w->server.checks_pattern = w->server.pauses = true;
@@ -489,7 +489,7 @@ static void test_much_with_pauses(void **state)
 
 static void test_nobody_listens(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 
 	secure(w);
 	stream_pause(&w->server.stream);
@@ -508,7 +508,7 @@ static void test_nobody_listens(void **state)
 
 static void test_one_send_for_many_records(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	static const uint8_t zeros[100000];
 
 	secure(w);
@@ -526,7 +526,7 @@ static void test_one_send_for_many_records(void **state)
 
 static void test_rounds(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	int size = 4 << 20;
 
 	/* With io_uring the kernel continues with the next receive by itself. */
@@ -554,7 +554,7 @@ struct crowd {
 };
 
 /* The first bytes of a handshake have arrived on each connection. */
-static void crowd_open(struct crowd *crowd, struct world *w, bool directly)
+static void crowd_open(struct crowd *crowd, struct fixture *w, bool directly)
 {
 	crowd->context = SSL_CTX_new(TLS_client_method());
 	for (int i = 0; i < CROWD; i++) {
@@ -567,7 +567,7 @@ static void crowd_open(struct crowd *crowd, struct world *w, bool directly)
 		SSL_set_connect_state(crowd->peers[i]);
 		SSL_do_handshake(crowd->peers[i]);
 		crowd->sides[i] = (struct side){
-		    .world = w, .starts_tls = directly, .starts_directly = directly};
+		    .fixture = w, .starts_tls = directly, .starts_directly = directly};
 		stream_open(&crowd->sides[i].stream, &w->net, fds[1], &ops);
 		if (!directly)
 			start_server(&crowd->sides[i], NULL, 0);
@@ -595,7 +595,7 @@ static int crowd_answered(const struct crowd *crowd)
 }
 
 /* Clients that are logged in need not wait until all handshakes are done. */
-static void check_crowd(struct world *w, bool directly)
+static void check_crowd(struct fixture *w, bool directly)
 {
 	struct crowd *crowd = mem_zero(sizeof(*crowd));
 
@@ -626,7 +626,7 @@ static void test_many_direct_handshakes_take_many_turns(void **state)
 
 /* ---- a peer that is plain OpenSSL ---- */
 
-static SSL *raw_client(struct world *w, SSL_CTX **ctx)
+static SSL *raw_client(struct fixture *w, SSL_CTX **ctx)
 {
 	*ctx = SSL_CTX_new(TLS_client_method());
 	SSL *ssl = SSL_new(*ctx);
@@ -641,7 +641,7 @@ static SSL *raw_client(struct world *w, SSL_CTX **ctx)
 
 static void test_key_update(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	SSL_CTX *ctx;
 	SSL *ssl = raw_client(w, &ctx);
 	char room[16];
@@ -662,7 +662,7 @@ static void test_key_update(void **state)
 /* TLS answers a record by itself while others of the same receive are decrypted. */
 static void test_key_update_between_data(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	SSL_CTX *ctx;
 	SSL *ssl = raw_client(w, &ctx);
 
@@ -680,7 +680,7 @@ static void test_key_update_between_data(void **state)
 /* What came in good records is delivered as it was, before the failure is reported. */
 static void test_garbage_behind_data(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	SSL_CTX *ctx;
 	SSL *ssl = raw_client(w, &ctx);
 
@@ -696,7 +696,7 @@ static void test_garbage_behind_data(void **state)
 /* Answers that TLS itself makes do not pile up for a peer that does not read. */
 static void test_key_update_flood(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	SSL_CTX *ctx;
 	SSL *ssl = raw_client(w, &ctx);
 
@@ -719,7 +719,7 @@ static void test_key_update_flood(void **state)
 
 static void test_failing_context(void **state)
 {
-	struct world *w = *state;
+	struct fixture *w = *state;
 	char host[400];
 	struct err err;
 

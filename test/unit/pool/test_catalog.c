@@ -14,14 +14,14 @@
 /* clang-format on */
 
 #include "base/mem.h"
-#include "world.h"
+#include "pool_fixture.h"
 
 static void pools_are_found_again(void **state)
 {
-	struct world w;
+	struct fixture w;
 
 	(void)state;
-	world_init(&w, "[databases]\na=\nb=user=f\n[pgbouncer]\n");
+	fixture_init(&w, "[databases]\na=\nb=user=f\n[pgbouncer]\n");
 	struct database *a = catalog_find_database(w.c, "a");
 	struct database *b = catalog_find_database(w.c, "b");
 	assert_null(catalog_find_database(w.c, "c"));
@@ -38,27 +38,28 @@ static void pools_are_found_again(void **state)
 	assert_ptr_equal(catalog_pool(b, u), catalog_pool(b, v));
 	assert_ptr_equal(catalog_pool(b, u)->user, catalog_find_user(w.c, "f"));
 	assert_int_equal(w.c->pool_list.count, 3);
-	world_done(&w);
+	fixture_done(&w);
 }
 
 static void values_in_force(void **state)
 {
-	struct world w;
+	struct fixture w;
 
 	(void)state;
-	world_init(&w, "[databases]\n"
-		       "a=pool_size=3 reserve_pool_size=4 min_pool_size=2 "
-		       "server_lifetime=7 max_db_connections=8 pool_mode=statement "
-		       "query_wait_timeout=0 max_db_client_connections=2\n"
-		       "b=\nf=user=u\n"
-		       "[users]\n"
-		       "u=pool_size=5 reserve_pool_size=0 pool_mode=transaction "
-		       "max_user_connections=6 query_timeout=9 query_wait_timeout=11\n"
-		       "[pgbouncer]\ndefault_pool_size=20\nreserve_pool_size=1\n"
-		       "query_wait_timeout=33\nmax_user_connections=-1\n"
-		       "client_idle_timeout=4\n");
-	struct pool *au = world_pool(&w, "a", "u"), *av = world_pool(&w, "a", "v");
-	struct pool *bv = world_pool(&w, "b", "v"), *fv = world_pool(&w, "f", "v");
+	fixture_init(&w,
+	    "[databases]\n"
+	    "a=pool_size=3 reserve_pool_size=4 min_pool_size=2 "
+	    "server_lifetime=7 max_db_connections=8 pool_mode=statement "
+	    "query_wait_timeout=0 max_db_client_connections=2\n"
+	    "b=\nf=user=u\n"
+	    "[users]\n"
+	    "u=pool_size=5 reserve_pool_size=0 pool_mode=transaction "
+	    "max_user_connections=6 query_timeout=9 query_wait_timeout=11\n"
+	    "[pgbouncer]\ndefault_pool_size=20\nreserve_pool_size=1\n"
+	    "query_wait_timeout=33\nmax_user_connections=-1\n"
+	    "client_idle_timeout=4\n");
+	struct pool *au = fixture_pool(&w, "a", "u"), *av = fixture_pool(&w, "a", "v");
+	struct pool *bv = fixture_pool(&w, "b", "v"), *fv = fixture_pool(&w, "f", "v");
 	assert_int_equal(pool_size(au), 5);
 	assert_int_equal(pool_size(av), 3);
 	assert_int_equal(pool_size(bv), 20);
@@ -91,22 +92,22 @@ static void values_in_force(void **state)
 	    scope_query_wait_timeout(scope_of_login(av->database, av->user)), 0);
 	assert_int_equal(
 	    scope_query_wait_timeout(scope_of_login(bv->database, NULL)), 33 * SECOND);
-	world_set(&w, "default_pool_size", "0");
+	fixture_set(&w, "default_pool_size", "0");
 	assert_int_equal(pool_size(bv), 0);
 	/* Without an entry the global value is used. */
-	world_adopt(&w, "[databases]\na=\nb=\nf=user=u\n[pgbouncer]\n", NULL);
+	fixture_adopt(&w, "[databases]\na=\nb=\nf=user=u\n[pgbouncer]\n", NULL);
 	assert_int_equal(pool_size(au), 20);
 	assert_null(au->user->config);
-	world_done(&w);
+	fixture_done(&w);
 }
 
 static void client_limits(void **state)
 {
-	struct world w;
+	struct fixture w;
 
 	(void)state;
-	world_init(&w, "[databases]\na=max_db_client_connections=2\n[users]\n"
-		       "u=max_user_client_connections=1\n[pgbouncer]\n");
+	fixture_init(&w, "[databases]\na=max_db_client_connections=2\n[users]\n"
+			 "u=max_user_client_connections=1\n[pgbouncer]\n");
 	struct database *a = catalog_find_database(w.c, "a");
 	struct user *u = catalog_find_user(w.c, "u"), *v = catalog_user(w.c, "v");
 	assert_true(database_enter(a, false));
@@ -123,28 +124,28 @@ static void client_limits(void **state)
 		assert_true(user_may_enter(v, false));
 	for (int i = 0; i < 4; i++)
 		database_leave(a);
-	world_done(&w);
+	fixture_done(&w);
 }
 
 static void changed_entries(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[2];
 	struct pool_request requests[2];
 	struct verdict v;
 
 	(void)state;
-	world_init(&w, "[databases]\na=\nb=\n[pgbouncer]\npool_mode=transaction\n");
-	struct pool *a = world_pool(&w, "a", "u"), *b = world_pool(&w, "b", "u");
+	fixture_init(&w, "[databases]\na=\nb=\n[pgbouncer]\npool_mode=transaction\n");
+	struct pool *a = fixture_pool(&w, "a", "u"), *b = fixture_pool(&w, "b", "u");
 	for (int i = 0; i < 2; i++) {
 		struct pool *pool = i ? b : a;
-		world_join(pool, &requests[i]);
-		world_ask(&w, &requests[i], VERDICT_WAIT);
-		world_dial(&w, pool, &slots[i], VERDICT_GRANT);
-		world_give(&w, &slots[i], VERDICT_REST);
+		fixture_join(pool, &requests[i]);
+		fixture_ask(&w, &requests[i], VERDICT_WAIT);
+		fixture_dial(&w, pool, &slots[i], VERDICT_GRANT);
+		fixture_give(&w, &slots[i], VERDICT_REST);
 	}
-	world_was_kicked(&w, a);
-	world_adopt(&w,
+	fixture_was_scheduled(&w, a);
+	fixture_adopt(&w,
 	    "[databases]\na=port=7777\nb=pool_size=7\nn=\n[pgbouncer]\n"
 	    "pool_mode=transaction\n",
 	    NULL);
@@ -154,11 +155,11 @@ static void changed_entries(void **state)
 	assert_false(slots[1].is_dirty);
 	assert_true(pool_has_login_params(b));
 	assert_int_equal(pool_size(b), 7);
-	v = world_next(&w, a, VERDICT_RETIRE);
+	v = fixture_next(&w, a, VERDICT_RETIRE);
 	assert_string_equal(v.text, "database configuration changed");
-	world_next(&w, b, VERDICT_NONE);
+	fixture_next(&w, b, VERDICT_NONE);
 	/* SET marks no pool dirty. */
-	world_set(&w, "verbose", "1");
+	fixture_set(&w, "verbose", "1");
 	assert_true(pool_has_login_params(b));
 	catalog_mark_dirty(w.c, b->database);
 	assert_false(pool_has_login_params(b));
@@ -166,7 +167,7 @@ static void changed_entries(void **state)
 		pool_gone(&slots[i], w.now);
 		pool_part(&requests[i]);
 	}
-	world_done(&w);
+	fixture_done(&w);
 }
 
 /* An entry that has not changed finds its database again, whatever stands before it. */
@@ -180,14 +181,14 @@ static void entries_keep_their_databases(void **state)
 	    "[databases]\n[pgbouncer]\n",
 	    "[databases]\na=dbname=9\nd=dbname=4\n[pgbouncer]\n",
 	};
-	struct world w;
+	struct fixture w;
 
 	(void)state;
-	world_init(&w, "[databases]\nd=dbname=4\n[pgbouncer]\n");
+	fixture_init(&w, "[databases]\nd=dbname=4\n[pgbouncer]\n");
 	struct database *d = catalog_find_database(w.c, "d");
 	for (size_t n = 0; n < sizeof(inis) / sizeof(inis[0]); n++) {
-		world_adopt(&w, inis[n], NULL);
-		world_set(&w, "verbose", "1");
+		fixture_adopt(&w, inis[n], NULL);
+		fixture_set(&w, "verbose", "1");
 		for (size_t i = 0; i < w.c->config->database_count; i++) {
 			const struct database_config *entry =
 			    &w.c->config->databases[i];
@@ -198,27 +199,27 @@ static void entries_keep_their_databases(void **state)
 		if (n < 4)
 			assert_ptr_equal(catalog_find_database(w.c, "d"), d);
 	}
-	world_done(&w);
+	fixture_done(&w);
 }
 
 /* Clients and servers of a removed database are closed one after the other; nothing
  * that is still in use is freed. */
 static void gone_databases(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slot;
 	struct pool_request request;
 
 	(void)state;
-	world_init(&w, "[databases]\na=dbname=x\nb=\n[pgbouncer]\n");
-	struct pool *pool = world_pool(&w, "a", "u");
+	fixture_init(&w, "[databases]\na=dbname=x\nb=\n[pgbouncer]\n");
+	struct pool *pool = fixture_pool(&w, "a", "u");
 	struct database *a = pool->database;
 	database_hold(a);
 	database_hold(a);
-	world_join(pool, &request);
-	world_ask(&w, &request, VERDICT_WAIT);
-	world_dial(&w, pool, &slot, VERDICT_GRANT);
-	world_adopt(&w, "[databases]\nb=\n[pgbouncer]\n", NULL);
+	fixture_join(pool, &request);
+	fixture_ask(&w, &request, VERDICT_WAIT);
+	fixture_dial(&w, pool, &slot, VERDICT_GRANT);
+	fixture_adopt(&w, "[databases]\nb=\n[pgbouncer]\n", NULL);
 	assert_string_equal(w.notes, "dropping database 'a' as it does not exist "
 				     "anymore or inactive auto-database\n");
 	assert_int_equal(w.kill_count, 1);
@@ -227,45 +228,45 @@ static void gone_databases(void **state)
 	assert_null(catalog_find_database(w.c, "a"));
 	assert_true(a->is_gone && pool->is_killed);
 	/* The old entry outlives another snapshot while the database is in use. */
-	world_adopt(&w, "[databases]\nb=\n[pgbouncer]\n", NULL);
+	fixture_adopt(&w, "[databases]\nb=\n[pgbouncer]\n", NULL);
 	assert_string_equal(a->config->dbname, "x");
 	/* A client is in the middle of its login. */
 	struct pool *late = catalog_pool(a, catalog_user(w.c, "v"));
 	struct pool_request late_ask;
-	world_join(late, &late_ask);
+	fixture_join(late, &late_ask);
 	assert_string_equal(
-	    world_ask(&w, &late_ask, VERDICT_REFUSE).text, "database removed");
+	    fixture_ask(&w, &late_ask, VERDICT_REFUSE).text, "database removed");
 	pool_part(&late_ask);
 	pool_free_if_unused(late);
 	database_release(a);
 	assert_string_equal(
-	    world_give(&w, &slot, VERDICT_RESET).slot->pool->database->name, "a");
+	    fixture_give(&w, &slot, VERDICT_RESET).slot->pool->database->name, "a");
 	assert_string_equal(pool_tested(&slot, w.now).text, "database removed");
-	world_gone(&w, &slot);
+	fixture_gone(&w, &slot);
 	pool_part(&request);
 	assert_int_equal(w.freed, 1);
 	pool_free_if_unused(pool);
 	assert_int_equal(w.freed, 2);
 	database_release(a);
 	/* The next database is removed while it has no clients. */
-	world_pool(&w, "b", "u");
-	world_adopt(&w, "[databases]\n[pgbouncer]\n", NULL);
+	fixture_pool(&w, "b", "u");
+	fixture_adopt(&w, "[databases]\n[pgbouncer]\n", NULL);
 	assert_int_equal(w.freed, 3);
 	assert_int_equal(w.kill_count, 1);
-	world_done(&w);
+	fixture_done(&w);
 }
 
 static void killed_pools(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct pool_request request;
 
 	(void)state;
-	world_init(&w, "[databases]\na=\nb=\nc=\n[pgbouncer]\n");
+	fixture_init(&w, "[databases]\na=\nb=\nc=\n[pgbouncer]\n");
 	catalog_add_admin(w.c, NULL);
-	struct pool *a = world_pool(&w, "a", "u");
-	world_pool(&w, "b", "u");
-	world_join(a, &request);
+	struct pool *a = fixture_pool(&w, "a", "u");
+	fixture_pool(&w, "b", "u");
+	fixture_join(a, &request);
 	catalog_kill(w.c, NULL, "database removed");
 	assert_int_equal(w.kill_count, 1);
 	assert_int_equal(w.freed, 1);
@@ -274,60 +275,60 @@ static void killed_pools(void **state)
 	assert_false(catalog_find_database(w.c, "c")->paused);
 	assert_false(catalog_find_database(w.c, "pgbouncer")->paused);
 	/* A new pool exists beside the dying one. */
-	struct pool *again = world_pool(&w, "a", "u");
+	struct pool *again = fixture_pool(&w, "a", "u");
 	assert_ptr_not_equal(again, a);
 	pool_part(&request);
 	pool_free_if_unused(again);
 	pool_free_if_unused(a);
 	assert_int_equal(w.freed, 2);
-	assert_ptr_equal(world_pool(&w, "a", "u"), again);
-	world_done(&w);
+	assert_ptr_equal(fixture_pool(&w, "a", "u"), again);
+	fixture_done(&w);
 }
 
 static void forced_users(void **state)
 {
-	struct world w;
+	struct fixture w;
 
 	(void)state;
-	world_init(&w, "[databases]\na=user=f password=one min_pool_size=1\n"
-		       "[pgbouncer]\n");
+	fixture_init(&w, "[databases]\na=user=f password=one min_pool_size=1\n"
+			 "[pgbouncer]\n");
 	struct database *a = catalog_find_database(w.c, "a");
 	struct pool *pool = catalog_find_pool(a, NULL);
 	/* The pool exists before its first client. */
 	assert_non_null(pool);
-	assert_true(world_was_kicked(&w, pool));
+	assert_true(fixture_was_scheduled(&w, pool));
 	assert_string_equal(pool_server_secret(pool)->text, "one");
 	struct scram_cache *cache = pool_server_scram_cache(pool);
 	cache->iterations = 4096;
-	world_adopt(&w,
+	fixture_adopt(&w,
 	    "[databases]\na=user=f password=one min_pool_size=1\n"
 	    "[pgbouncer]\n",
 	    "\"f\" \"two\"\n");
 	assert_int_equal(cache->iterations, 4096);
-	world_adopt(&w, "[databases]\na=\n[pgbouncer]\n", "\"f\" \"two\"\n");
+	fixture_adopt(&w, "[databases]\na=\n[pgbouncer]\n", "\"f\" \"two\"\n");
 	assert_string_equal(
 	    w.notes, "losing forced user not supported, keeping old setting\n");
 	assert_string_equal(a->forced_user->name, "f");
 	assert_string_equal(pool_server_secret(pool)->text, "one");
 	assert_false(pool_has_login_params(pool));
-	world_adopt(&w, "[databases]\na=user=f\n[pgbouncer]\n", NULL);
+	fixture_adopt(&w, "[databases]\na=user=f\n[pgbouncer]\n", NULL);
 	assert_string_equal(w.notes, "");
 	assert_string_equal(pool_server_secret(pool)->text, "two");
 	assert_ptr_equal(
 	    pool_server_scram_cache(pool), &catalog_find_user(w.c, "f")->scram_cache);
 	assert_int_equal(cache->iterations, 0);
-	world_done(&w);
+	fixture_done(&w);
 }
 
 static void secrets(void **state)
 {
 	static const char ini[] =
 	    "[databases]\na=\n[users]\nx=pool_size=1\n[pgbouncer]\n";
-	struct world w;
+	struct fixture w;
 
 	(void)state;
-	world_init(&w, ini);
-	world_adopt(&w, ini, "\"u\" \"one\"\n\"v\" \"\"\n");
+	fixture_init(&w, ini);
+	fixture_adopt(&w, ini, "\"u\" \"one\"\n\"v\" \"\"\n");
 	struct user *u = catalog_find_user(w.c, "u"), *v = catalog_find_user(w.c, "v");
 	struct user *x = catalog_find_user(w.c, "x");
 	assert_true(u->has_secret && v->has_secret && !x->has_secret);
@@ -336,22 +337,22 @@ static void secrets(void **state)
 	u->adhoc = mem_zero(sizeof(*u->adhoc));
 	scram_verifier_from_password(u->adhoc, "one", 1);
 	u->scram_cache.iterations = 1;
-	world_adopt(&w, ini, "\"u\" \"one\"\n");
+	fixture_adopt(&w, ini, "\"u\" \"one\"\n");
 	assert_non_null(u->adhoc);
 	assert_int_equal(u->scram_cache.iterations, 1);
 	assert_false(v->has_secret);
 	/* NULL: the user list was not read. */
-	world_adopt(&w, ini, NULL);
+	fixture_adopt(&w, ini, NULL);
 	assert_true(u->has_secret);
-	world_adopt(&w, ini, "\"u\" \"two\"\n");
+	fixture_adopt(&w, ini, "\"u\" \"two\"\n");
 	assert_string_equal(u->secret.text, "two");
 	assert_null(u->adhoc);
 	assert_int_equal(u->scram_cache.iterations, 0);
-	world_adopt(&w, ini, "");
+	fixture_adopt(&w, ini, "");
 	assert_ptr_equal(catalog_find_user(w.c, "u"), u);
 	assert_false(u->has_secret);
 	assert_int_equal(u->secret.kind, SECRET_NONE);
-	world_done(&w);
+	fixture_done(&w);
 }
 
 /* A long list is taken over in steps; each user has the old or the new secret. */
@@ -361,12 +362,12 @@ static void secrets_in_steps(void **state)
 	static const char text[] = "\"u\" \"two\"\n\"w\" \"three\"\n";
 	struct userlist *list =
 	    userlist_parse("list", text, sizeof(text) - 1, NULL, NULL);
-	struct world w;
+	struct fixture w;
 	unsigned steps = 0;
 
 	(void)state;
-	world_init(&w, ini);
-	world_adopt(&w, ini, "\"u\" \"one\"\n\"v\" \"1\"\n");
+	fixture_init(&w, ini);
+	fixture_adopt(&w, ini, "\"u\" \"one\"\n\"v\" \"1\"\n");
 	struct user *u = catalog_find_user(w.c, "u"), *v = catalog_find_user(w.c, "v");
 	catalog_begin_users(w.c, list);
 	for (; catalog_adopt_users(w.c, 1); steps++) {
@@ -386,12 +387,12 @@ static void secrets_in_steps(void **state)
 	/* a newer list replaces the one being taken over */
 	catalog_begin_users(w.c, list);
 	assert_true(catalog_adopt_users(w.c, 1));
-	world_adopt(&w, ini, "\"v\" \"five\"\n");
+	fixture_adopt(&w, ini, "\"v\" \"five\"\n");
 	assert_false(catalog_adopt_users(w.c, 1));
 	assert_false(u->has_secret);
 	assert_string_equal(v->secret.text, "five");
 	userlist_unref(&list);
-	world_done(&w);
+	fixture_done(&w);
 }
 
 static void note_user(void *ctx, const struct user *user)
@@ -408,11 +409,11 @@ static void users_of_the_list(void **state)
 	static const char ini[] =
 	    "[databases]\na=\n[users]\nx=pool_size=1\nb=pool_size=2\n[pgbouncer]\n";
 	char shown[100] = "";
-	struct world w;
+	struct fixture w;
 
 	(void)state;
-	world_init(&w, ini);
-	world_adopt(&w, ini, "\"c\" \"1\"\n\"b\" \"2\"\n\"a\" \"3\"\n");
+	fixture_init(&w, ini);
+	fixture_adopt(&w, ini, "\"c\" \"1\"\n\"b\" \"2\"\n\"a\" \"3\"\n");
 	assert_int_equal(map_count(w.c->users), 2);
 	assert_int_equal(catalog_user_count(w.c), 4);
 	assert_null(catalog_find_user(w.c, "d"));
@@ -428,11 +429,11 @@ static void users_of_the_list(void **state)
 	catalog_each_user(w.c, false, note_user, shown);
 	assert_string_equal(shown, "b+ c d x+ ");
 	/* the list gets one more whom we have already */
-	world_adopt(&w, ini, "\"d\" \"1\"\n\"b\" \"2\"\n");
+	fixture_adopt(&w, ini, "\"d\" \"1\"\n\"b\" \"2\"\n");
 	assert_true(catalog_find_user(w.c, "d")->has_secret);
 	assert_true(catalog_find_user(w.c, "c")->is_listed);
 	assert_false(catalog_find_user(w.c, "c")->has_secret);
-	world_done(&w);
+	fixture_done(&w);
 }
 
 #define AUTO_INI(template, more) "[databases]\n" more "*=" template "\n[pgbouncer]\n"
@@ -440,11 +441,11 @@ static void users_of_the_list(void **state)
 /* A password that LDAP or PAM accepted is used for servers of the user's own pools. */
 static void remembered_passwords(void **state)
 {
-	struct world w;
+	struct fixture w;
 
 	(void)state;
-	world_init(&w, "[databases]\na=\nb=user=f\n[pgbouncer]\n");
-	world_adopt(
+	fixture_init(&w, "[databases]\na=\nb=user=f\n[pgbouncer]\n");
+	fixture_adopt(
 	    &w, "[databases]\na=\nb=user=f\n[pgbouncer]\n", "\"f\" \"listed\"\n");
 	struct user *f = catalog_user(w.c, "f");
 	struct pool *own = catalog_pool(catalog_find_database(w.c, "a"), f);
@@ -463,19 +464,19 @@ static void remembered_passwords(void **state)
 	assert_int_equal(pool_server_scram_cache(own)->iterations, 0);
 	assert_string_equal(pool_server_secret(forced)->text, "listed");
 	assert_ptr_equal(pool_server_scram_cache(forced), &f->scram_cache);
-	world_done(&w);
+	fixture_done(&w);
 }
 
 static void auto_databases(void **state)
 {
-	struct world w;
+	struct fixture w;
 	bool is_new;
 	char name[65];
 
 	(void)state;
-	world_init(&w, "[databases]\n[pgbouncer]\n");
+	fixture_init(&w, "[databases]\n[pgbouncer]\n");
 	assert_null(catalog_database(w.c, "x", &is_new));
-	world_adopt(&w, AUTO_INI("port=1", ""), NULL);
+	fixture_adopt(&w, AUTO_INI("port=1", ""), NULL);
 	struct database *x = catalog_database(w.c, "x", &is_new);
 	assert_true(is_new && x->is_auto);
 	assert_string_equal(x->config->dbname, "x");
@@ -487,41 +488,41 @@ static void auto_databases(void **state)
 	name[63] = '\0';
 	assert_non_null(catalog_database(w.c, name, &is_new));
 	/* A changed template changes the databases made from it; none stays old. */
-	struct pool *pool = world_pool(&w, "x", "u");
+	struct pool *pool = fixture_pool(&w, "x", "u");
 	pool_got_login_params(pool);
-	world_adopt(&w, AUTO_INI("port=1", ""), NULL);
+	fixture_adopt(&w, AUTO_INI("port=1", ""), NULL);
 	assert_true(pool_has_login_params(pool));
-	world_adopt(&w, AUTO_INI("port=2", ""), NULL);
+	fixture_adopt(&w, AUTO_INI("port=2", ""), NULL);
 	assert_false(pool_has_login_params(pool));
 	assert_int_equal(x->config->port, 2);
-	world_adopt(&w, "[databases]\n[pgbouncer]\n", NULL);
-	world_adopt(&w, "[databases]\n[pgbouncer]\n", NULL);
+	fixture_adopt(&w, "[databases]\n[pgbouncer]\n", NULL);
+	fixture_adopt(&w, "[databases]\n[pgbouncer]\n", NULL);
 	assert_string_equal(w.notes, "");
 	struct database *y = catalog_database(w.c, "y", &is_new);
 	assert_int_equal(y->config->port, 2);
 	/* A template that does not parse makes no databases and changes none. */
-	world_adopt(&w, AUTO_INI("nonsense", ""), NULL);
+	fixture_adopt(&w, AUTO_INI("nonsense", ""), NULL);
 	assert_null(catalog_database(w.c, "z", &is_new));
 	assert_int_equal(x->config->port, 2);
 	/* A database that is named in the file is not automatic any more. */
-	world_adopt(&w, "[databases]\nx=port=3\n[pgbouncer]\n", NULL);
+	fixture_adopt(&w, "[databases]\nx=port=3\n[pgbouncer]\n", NULL);
 	assert_false(x->is_auto);
 	assert_int_equal(x->config->port, 3);
 	assert_null(x->arena);
-	world_adopt(&w, "[databases]\n[pgbouncer]\n", NULL);
+	fixture_adopt(&w, "[databases]\n[pgbouncer]\n", NULL);
 	assert_null(catalog_find_database(w.c, "x"));
 	assert_ptr_equal(catalog_find_database(w.c, "y"), y);
-	world_done(&w);
+	fixture_done(&w);
 }
 
 static void idle_ones_are_dropped(void **state)
 {
-	struct world w;
+	struct fixture w;
 	bool is_new;
 
 	(void)state;
-	world_init(&w, "[databases]\na=\nm=user=f min_pool_size=1\n*=\n[pgbouncer]\n"
-		       "autodb_idle_timeout=60\npool_idle_timeout=10\n");
+	fixture_init(&w, "[databases]\na=\nm=user=f min_pool_size=1\n*=\n[pgbouncer]\n"
+			 "autodb_idle_timeout=60\npool_idle_timeout=10\n");
 	uint64_t start = w.now;
 	/* The pool that min_pool_size keeps alive stays and is not reviewed again. */
 	assert_true(catalog_housekeeping(w.c, w.now, NULL, NULL) == UINT64_MAX);
@@ -533,8 +534,8 @@ static void idle_ones_are_dropped(void **state)
 	y->paused = true;
 	assert_int_equal(x->idle_since_us, 0);
 	struct pool_request request;
-	struct pool *a = world_pool(&w, "a", "u");
-	world_join(a, &request);
+	struct pool *a = fixture_pool(&w, "a", "u");
+	fixture_join(a, &request);
 	assert_int_equal(a->idle_since_us, 0);
 	w.now = request.last_us = start + 5 * SECOND;
 	pool_part(&request);
@@ -555,18 +556,18 @@ static void idle_ones_are_dropped(void **state)
 	catalog_housekeeping(w.c, w.now + 60 * SECOND, NULL, NULL);
 	assert_null(catalog_find_database(w.c, "x"));
 	assert_ptr_equal(catalog_find_database(w.c, "y"), y);
-	world_done(&w);
+	fixture_done(&w);
 }
 
 /* A client without a password must not create databases without end. */
 static void unused_ones_are_dropped_at_once(void **state)
 {
-	struct world w;
+	struct fixture w;
 	char name[16];
 	bool is_new;
 
 	(void)state;
-	world_init(&w, "[databases]\n*=\n[pgbouncer]\nautodb_idle_timeout=0\n");
+	fixture_init(&w, "[databases]\n*=\n[pgbouncer]\nautodb_idle_timeout=0\n");
 	struct database *used = catalog_database(w.c, "used", &is_new);
 	database_hold(used);
 	assert_true(database_enter(used, false));
@@ -597,19 +598,19 @@ static void unused_ones_are_dropped_at_once(void **state)
 	database_release(entered);
 	catalog_housekeeping(w.c, w.now, NULL, NULL);
 	assert_null(catalog_find_database(w.c, "entered"));
-	world_done(&w);
+	fixture_done(&w);
 }
 
 /* Snapshots count on, so that averages see neither a loss nor a gain. */
 static void freed_pools_have_counted(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct stats sum = {0};
 	struct stats_history history = {.newer = {0}};
 
 	(void)state;
-	world_init(&w, "[databases]\na=\n[pgbouncer]\npool_idle_timeout=1\n");
-	struct pool *pool = world_pool(&w, "a", "u");
+	fixture_init(&w, "[databases]\na=\n[pgbouncer]\npool_idle_timeout=1\n");
+	struct pool *pool = fixture_pool(&w, "a", "u");
 	struct database *a = pool->database;
 	pool->stats.query_count = 3;
 	catalog_snapshot_stats(w.c, w.now);
@@ -623,22 +624,22 @@ static void freed_pools_have_counted(void **state)
 		catalog_snapshot_stats(w.c, w.now);
 		sum = (struct stats){0};
 		history = (struct stats_history){.newer = {0}};
-		pool = world_pool(&w, "a", "u");
+		pool = fixture_pool(&w, "a", "u");
 		assert_int_equal(catalog_count_database(a, &sum, &history), 1);
 		assert_int_equal(sum.query_count, 7);
 		assert_int_equal(history.newer.query_count, 7);
 	}
 	assert_int_equal(history.older.query_count, 7);
-	world_done(&w);
+	fixture_done(&w);
 }
 
 static void console(void **state)
 {
-	struct world w;
+	struct fixture w;
 	bool is_new;
 
 	(void)state;
-	world_init(&w, "[databases]\n*=\n[pgbouncer]\nlisten_port=7\n");
+	fixture_init(&w, "[databases]\n*=\n[pgbouncer]\nlisten_port=7\n");
 	struct database *db = catalog_add_admin(w.c, NULL);
 	assert_true(db->is_admin);
 	assert_ptr_equal(catalog_database(w.c, "pgbouncer", &is_new), db);
@@ -648,25 +649,25 @@ static void console(void **state)
 	struct pool *pool = catalog_find_pool(db, NULL);
 	assert_string_equal(pool->user->name, "pgbouncer");
 	assert_int_equal(pool_mode(pool), POOL_MODE_STATEMENT);
-	world_adopt(&w, "[databases]\n[pgbouncer]\n", NULL);
+	fixture_adopt(&w, "[databases]\n[pgbouncer]\n", NULL);
 	assert_ptr_equal(catalog_find_database(w.c, "pgbouncer"), db);
 	w.c->paused = true;
 	assert_false(pool_is_paused(pool));
 	catalog_mark_dirty(w.c, NULL);
 	assert_false(pool->has_dirty);
-	world_next(&w, pool, VERDICT_NONE);
-	world_done(&w);
+	fixture_next(&w, pool, VERDICT_NONE);
+	fixture_done(&w);
 }
 
 static void sorted_walks_and_snapshots(void **state)
 {
-	struct world w;
+	struct fixture w;
 	size_t count;
 
 	(void)state;
-	world_init(&w, "[databases]\nb=\na=\n[pgbouncer]\n");
-	struct pool *bu = world_pool(&w, "b", "u"), *av = world_pool(&w, "a", "v");
-	struct pool *au = world_pool(&w, "a", "u");
+	fixture_init(&w, "[databases]\nb=\na=\n[pgbouncer]\n");
+	struct pool *bu = fixture_pool(&w, "b", "u"), *av = fixture_pool(&w, "a", "v");
+	struct pool *au = fixture_pool(&w, "a", "u");
 	struct database **databases = catalog_sorted_databases(w.c, &count);
 	assert_int_equal(count, 2);
 	assert_string_equal(databases[0]->name, "a");
@@ -678,7 +679,7 @@ static void sorted_walks_and_snapshots(void **state)
 	assert_ptr_equal(pools[2], bu);
 	free(pools);
 	struct pool_request request;
-	world_join(bu, &request);
+	fixture_join(bu, &request);
 	bu->stats.query_count = 5;
 	catalog_snapshot_stats(w.c, 7);
 	bu->stats.query_count = 9;
@@ -697,40 +698,40 @@ static void sorted_walks_and_snapshots(void **state)
 	assert_int_equal(w.c->counted.count, 0);
 	assert_int_equal(bu->history.older.query_count, 10);
 	/* The pool is counted again when a client joins. */
-	world_join(bu, &request);
+	fixture_join(bu, &request);
 	assert_int_equal(w.c->counted.count, 1);
 	bu->stats.query_count = 11;
 	catalog_snapshot_stats(w.c, 11);
 	assert_int_equal(bu->history.older.query_count, 10);
 	assert_int_equal(bu->history.newer.query_count, 11);
 	pool_part(&request);
-	/* Changed settings do not kick pools that have no clients. */
-	world_was_kicked(&w, bu);
-	world_set(&w, "default_pool_size", "3");
-	assert_int_equal(w.kick_count, 0);
-	world_done(&w);
+	/* Changed settings do not schedule pools that have no clients. */
+	fixture_was_scheduled(&w, bu);
+	fixture_set(&w, "default_pool_size", "3");
+	assert_int_equal(w.schedule_count, 0);
+	fixture_done(&w);
 }
 
 /* The settings of an entry are read from the snapshot in force, even if the entry is
  * the same. */
 static void unchanged_entries(void **state)
 {
-	struct world w;
+	struct fixture w;
 
 	(void)state;
-	world_init(&w, "[databases]\na=host=x pool_size=3\nb=\n[pgbouncer]\n");
+	fixture_init(&w, "[databases]\na=host=x pool_size=3\nb=\n[pgbouncer]\n");
 	struct database *a = catalog_find_database(w.c, "a");
-	world_adopt(
+	fixture_adopt(
 	    &w, "[databases]\na=host=x pool_size=3\nb=host=y\n[pgbouncer]\n", NULL);
 	assert_ptr_equal(a->config, config_database(w.c->config, "a"));
 	assert_string_equal(a->config->host, "x");
 	assert_string_equal(catalog_find_database(w.c, "b")->config->host, "y");
 	/* a snapshot that was compared with another one */
-	world_set(&w, "query_timeout", "5");
-	world_adopt(&w, "[databases]\na=host=x pool_size=3\n[pgbouncer]\n", NULL);
+	fixture_set(&w, "query_timeout", "5");
+	fixture_adopt(&w, "[databases]\na=host=x pool_size=3\n[pgbouncer]\n", NULL);
 	assert_ptr_equal(a->config, config_database(w.c->config, "a"));
 	assert_null(catalog_find_database(w.c, "b"));
-	world_done(&w);
+	fixture_done(&w);
 }
 
 int main(void)

@@ -14,19 +14,19 @@
 /* clang-format on */
 
 #include "pool/conn_limits.h"
-#include "world.h"
+#include "pool_fixture.h"
 
 enum { SLOTS = 6, REQUESTS = 12 };
 
 /* Pools a, b and c of three databases. */
-struct limits_world {
-	struct world w;
+struct limits_fixture {
+	struct fixture w;
 	struct pool *a, *b, *c;
 	struct slot slots[SLOTS];
 	struct pool_request requests[REQUESTS];
 };
 
-static void begin(struct limits_world *r, const char *settings)
+static void begin(struct limits_fixture *r, const char *settings)
 {
 	char ini[512];
 
@@ -35,50 +35,50 @@ static void begin(struct limits_world *r, const char *settings)
 	    "[databases]\na=\nb=min_pool_size=1\nc=\n[pgbouncer]\n"
 	    "pool_mode=transaction\nserver_check_query=\n%s",
 	    settings);
-	world_init(&r->w, ini);
-	r->a = world_pool(&r->w, "a", "u1");
-	r->b = world_pool(&r->w, "b", "u2");
-	r->c = world_pool(&r->w, "c", "u3");
+	fixture_init(&r->w, ini);
+	r->a = fixture_pool(&r->w, "a", "u1");
+	r->b = fixture_pool(&r->w, "b", "u2");
+	r->c = fixture_pool(&r->w, "c", "u3");
 }
 
-static void end(struct limits_world *r)
+static void end(struct limits_fixture *r)
 {
 	for (int i = 0; i < SLOTS; i++)
 		pool_gone(&r->slots[i], r->w.now);
 	for (int i = 0; i < REQUESTS; i++)
 		pool_part(&r->requests[i]);
 	assert_int_equal(central_read(&r->w.c->limit->servers), 0);
-	world_done(&r->w);
+	fixture_done(&r->w);
 }
 
 /* A client comes and gets a new server. */
-static void take(struct limits_world *r, struct pool *pool, int slot, int request)
+static void take(struct limits_fixture *r, struct pool *pool, int slot, int request)
 {
-	world_join(pool, &r->requests[request]);
-	world_ask(&r->w, &r->requests[request], VERDICT_WAIT);
-	world_dial(&r->w, pool, &r->slots[slot], VERDICT_GRANT);
+	fixture_join(pool, &r->requests[request]);
+	fixture_ask(&r->w, &r->requests[request], VERDICT_WAIT);
+	fixture_dial(&r->w, pool, &r->slots[slot], VERDICT_GRANT);
 }
 
-static void give(struct limits_world *r, int slot)
+static void give(struct limits_fixture *r, int slot)
 {
-	world_give(&r->w, &r->slots[slot], VERDICT_REST);
+	fixture_give(&r->w, &r->slots[slot], VERDICT_REST);
 	r->w.now++;
 }
 
 /* A client comes and waits; *limit is the value of the limit it waits for. */
 static const char *want(
-    struct limits_world *r, struct pool *pool, int request, int *limit)
+    struct limits_fixture *r, struct pool *pool, int request, int *limit)
 {
 	if (!r->requests[request].pool)
-		world_join(pool, &r->requests[request]);
-	world_ask(&r->w, &r->requests[request], VERDICT_WAIT);
-	world_next(&r->w, pool, VERDICT_NONE);
+		fixture_join(pool, &r->requests[request]);
+	fixture_ask(&r->w, &r->requests[request], VERDICT_WAIT);
+	fixture_next(&r->w, pool, VERDICT_NONE);
 	return conn_limits_lacked(pool, limit);
 }
 
-static void evict(struct limits_world *r, struct pool *pool, int slot)
+static void evict(struct limits_fixture *r, struct pool *pool, int slot)
 {
-	struct verdict v = world_next(&r->w, pool, VERDICT_RETIRE);
+	struct verdict v = fixture_next(&r->w, pool, VERDICT_RETIRE);
 
 	assert_ptr_equal(v.slot, &r->slots[slot]);
 	assert_string_equal(v.text, "evicted");
@@ -88,7 +88,7 @@ static void evict(struct limits_world *r, struct pool *pool, int slot)
 /* A client that waits is told the limit's name and value. */
 static void the_process_is_full(void **state)
 {
-	struct limits_world r;
+	struct limits_fixture r;
 	int limit = 0;
 
 	(void)state;
@@ -100,21 +100,21 @@ static void the_process_is_full(void **state)
 	assert_int_equal(limit, 2);
 	assert_string_equal(want(&r, r.b, 3, &limit), "max_server_connections");
 	/* A server of its own pool serves the client as well. */
-	world_was_kicked(&r.w, r.a);
+	fixture_was_scheduled(&r.w, r.a);
 	assert_ptr_equal(
-	    world_give(&r.w, &r.slots[0], VERDICT_GRANT).request, &r.requests[2]);
+	    fixture_give(&r.w, &r.slots[0], VERDICT_GRANT).request, &r.requests[2]);
 	assert_null(conn_limits_lacked(r.a, &limit));
 	/* Without the limit there is room at once. */
-	world_set(&r.w, "max_server_connections", "0");
-	assert_true(world_was_kicked(&r.w, r.b));
-	world_dial(&r.w, r.b, &r.slots[2], VERDICT_GRANT);
+	fixture_set(&r.w, "max_server_connections", "0");
+	assert_true(fixture_was_scheduled(&r.w, r.b));
+	fixture_dial(&r.w, r.b, &r.slots[2], VERDICT_GRANT);
 	end(&r);
 }
 
 /* The pool with the most servers closes idle ones. */
 static void the_richest_gives_first(void **state)
 {
-	struct limits_world r;
+	struct limits_fixture r;
 
 	(void)state;
 	begin(&r, "max_server_connections=4\n");
@@ -125,21 +125,21 @@ static void the_richest_gives_first(void **state)
 	/* The idle server of c is the oldest. */
 	for (int i = 0; i < 4; i++)
 		give(&r, i);
-	world_join(r.b, &r.requests[4]);
-	world_ask(&r.w, &r.requests[4], VERDICT_WAIT);
+	fixture_join(r.b, &r.requests[4]);
+	fixture_ask(&r.w, &r.requests[4], VERDICT_WAIT);
 	evict(&r, r.b, 1);
-	world_dial(&r.w, r.b, &r.slots[1], VERDICT_GRANT);
-	world_join(r.b, &r.requests[5]);
-	world_ask(&r.w, &r.requests[5], VERDICT_WAIT);
+	fixture_dial(&r.w, r.b, &r.slots[1], VERDICT_GRANT);
+	fixture_join(r.b, &r.requests[5]);
+	fixture_ask(&r.w, &r.requests[5], VERDICT_WAIT);
 	evict(&r, r.b, 2);
-	world_dial(&r.w, r.b, &r.slots[2], VERDICT_GRANT);
+	fixture_dial(&r.w, r.b, &r.slots[2], VERDICT_GRANT);
 	end(&r);
 }
 
 /* A pool that has a server must wait before it may evict below min_pool_size. */
 static void the_least_size_is_kept(void **state)
 {
-	struct limits_world r;
+	struct limits_fixture r;
 	int limit;
 
 	(void)state;
@@ -150,59 +150,61 @@ static void the_least_size_is_kept(void **state)
 	uint64_t since = r.w.now;
 	assert_non_null(want(&r, r.a, 2, &limit));
 	r.w.now += 4 * (uint64_t)SECOND;
-	assert_int_equal(
-	    world_next(&r.w, r.a, VERDICT_NONE).wake_us, since + 5 * (uint64_t)SECOND);
+	assert_int_equal(fixture_next(&r.w, r.a, VERDICT_NONE).wake_us,
+	    since + 5 * (uint64_t)SECOND);
 	/* A pool that has no server need not wait. */
-	world_join(r.c, &r.requests[3]);
-	world_ask(&r.w, &r.requests[3], VERDICT_WAIT);
+	fixture_join(r.c, &r.requests[3]);
+	fixture_ask(&r.w, &r.requests[3], VERDICT_WAIT);
 	evict(&r, r.c, 0);
-	world_dial(&r.w, r.c, &r.slots[0], VERDICT_GRANT);
+	fixture_dial(&r.w, r.c, &r.slots[0], VERDICT_GRANT);
 	/* b refills min_pool_size, but not with room that clients wait for. */
-	assert_int_equal(world_next(&r.w, r.b, VERDICT_NONE).wake_us, r.w.now + SECOND);
+	assert_int_equal(
+	    fixture_next(&r.w, r.b, VERDICT_NONE).wake_us, r.w.now + SECOND);
 	pool_withdraw(&r.requests[2]);
-	world_next(&r.w, r.a, VERDICT_NONE);
+	fixture_next(&r.w, r.a, VERDICT_NONE);
 	give(&r, 0);
 	r.w.now += SECOND;
 	evict(&r, r.b, 0);
-	world_dial(&r.w, r.b, &r.slots[0], VERDICT_REST);
+	fixture_dial(&r.w, r.b, &r.slots[0], VERDICT_REST);
 	/* After five seconds b's server is evicted. */
 	assert_non_null(want(&r, r.a, 2, &limit));
 	r.w.now += 5 * (uint64_t)SECOND;
 	evict(&r, r.a, 0);
-	world_dial(&r.w, r.a, &r.slots[0], VERDICT_GRANT);
+	fixture_dial(&r.w, r.a, &r.slots[0], VERDICT_GRANT);
 	end(&r);
 }
 
 /* A pool that has servers does not evict another's only one that was used just now. */
 static void the_only_one_is_left_for_a_moment(void **state)
 {
-	struct limits_world r;
+	struct limits_fixture r;
 
 	(void)state;
 	begin(&r, "max_server_connections=2\n");
 	take(&r, r.a, 0, 0);
 	take(&r, r.c, 1, 1);
-	world_join(r.a, &r.requests[2]);
-	world_ask(&r.w, &r.requests[2], VERDICT_WAIT);
-	world_next(&r.w, r.a, VERDICT_NONE);
-	world_was_kicked(&r.w, r.a);
+	fixture_join(r.a, &r.requests[2]);
+	fixture_ask(&r.w, &r.requests[2], VERDICT_WAIT);
+	fixture_next(&r.w, r.a, VERDICT_NONE);
+	fixture_was_scheduled(&r.w, r.a);
 	uint64_t rested = r.w.now;
 	give(&r, 1);
-	assert_true(world_was_kicked(&r.w, r.a));
-	assert_int_equal(world_next(&r.w, r.a, VERDICT_NONE).wake_us, rested + 200000);
+	assert_true(fixture_was_scheduled(&r.w, r.a));
+	assert_int_equal(
+	    fixture_next(&r.w, r.a, VERDICT_NONE).wake_us, rested + 200000);
 	assert_ptr_equal(
-	    world_ask(&r.w, &r.requests[1], VERDICT_GRANT).slot, &r.slots[1]);
+	    fixture_ask(&r.w, &r.requests[1], VERDICT_GRANT).slot, &r.slots[1]);
 	give(&r, 1);
 	r.w.now += 200000;
 	evict(&r, r.a, 1);
-	world_dial(&r.w, r.a, &r.slots[1], VERDICT_GRANT);
+	fixture_dial(&r.w, r.a, &r.slots[1], VERDICT_GRANT);
 	end(&r);
 }
 
 /* A busy pool passes on free servers: to pools without any, then by waiting time. */
 static void nobody_starves(void **state)
 {
-	struct limits_world r;
+	struct limits_fixture r;
 	int limit;
 
 	(void)state;
@@ -214,26 +216,26 @@ static void nobody_starves(void **state)
 	r.w.now += SECOND;
 	assert_non_null(want(&r, r.c, 4, &limit));
 	r.w.now += SECOND;
-	world_was_kicked(&r.w, r.c);
+	fixture_was_scheduled(&r.w, r.c);
 	/* Clients of a have waited longer, but c has no server. */
-	struct verdict v = world_give(&r.w, &r.slots[0], VERDICT_RETIRE);
+	struct verdict v = fixture_give(&r.w, &r.slots[0], VERDICT_RETIRE);
 	assert_string_equal(v.text, "evicted");
-	assert_true(world_was_kicked(&r.w, r.c));
+	assert_true(fixture_was_scheduled(&r.w, r.c));
 	pool_gone(&r.slots[0], r.w.now);
-	world_next(&r.w, r.a, VERDICT_NONE);
-	world_dial(&r.w, r.c, &r.slots[0], VERDICT_GRANT);
+	fixture_next(&r.w, r.a, VERDICT_NONE);
+	fixture_dial(&r.w, r.c, &r.slots[0], VERDICT_GRANT);
 	/* c's last server is evicted for a client that waited so much longer. */
 	r.w.now += 6 * (uint64_t)SECOND;
-	world_join(r.c, &r.requests[5]);
-	world_ask(&r.w, &r.requests[5], VERDICT_WAIT);
-	world_next(&r.w, r.c, VERDICT_NONE);
+	fixture_join(r.c, &r.requests[5]);
+	fixture_ask(&r.w, &r.requests[5], VERDICT_WAIT);
+	fixture_next(&r.w, r.c, VERDICT_NONE);
 	assert_ptr_equal(
-	    world_give(&r.w, &r.slots[1], VERDICT_GRANT).request, &r.requests[2]);
+	    fixture_give(&r.w, &r.slots[1], VERDICT_GRANT).request, &r.requests[2]);
 	assert_string_equal(
-	    world_give(&r.w, &r.slots[0], VERDICT_RETIRE).text, "evicted");
+	    fixture_give(&r.w, &r.slots[0], VERDICT_RETIRE).text, "evicted");
 	pool_gone(&r.slots[0], r.w.now);
-	assert_true(world_was_kicked(&r.w, r.a));
-	world_dial(&r.w, r.a, &r.slots[0], VERDICT_GRANT);
+	assert_true(fixture_was_scheduled(&r.w, r.a));
+	fixture_dial(&r.w, r.a, &r.slots[0], VERDICT_GRANT);
 	end(&r);
 }
 
@@ -242,46 +244,46 @@ static void nobody_starves(void **state)
  * a moment at a time. */
 static void two_limits_at_once(void **state)
 {
-	struct limits_world r;
+	struct limits_fixture r;
 	int limit;
 
 	(void)state;
 	begin(&r, "max_db_connections=1\n[users]\nu1=max_user_connections=1\n");
-	struct pool *of_database = world_pool(&r.w, "a", "u2");
-	struct pool *of_user = world_pool(&r.w, "b", "u1");
+	struct pool *of_database = fixture_pool(&r.w, "a", "u2");
+	struct pool *of_user = fixture_pool(&r.w, "b", "u1");
 	take(&r, of_database, 0, 0);
 	take(&r, of_user, 1, 1);
 	assert_string_equal(want(&r, r.a, 2, &limit), "max_user_connections");
 	r.w.now += SECOND / 2;
 	want(&r, of_user, 3, &limit);
-	world_give(&r.w, &r.slots[1], VERDICT_RETIRE);
+	fixture_give(&r.w, &r.slots[1], VERDICT_RETIRE);
 	pool_gone(&r.slots[1], r.w.now);
-	world_next(&r.w, r.a, VERDICT_NONE);
+	fixture_next(&r.w, r.a, VERDICT_NONE);
 	assert_string_equal(conn_limits_lacked(r.a, &limit), "max_db_connections");
-	world_dial(&r.w, of_user, &r.slots[1], VERDICT_GRANT);
+	fixture_dial(&r.w, of_user, &r.slots[1], VERDICT_GRANT);
 	r.w.now += SECOND / 2;
-	world_next(&r.w, r.a, VERDICT_NONE);
+	fixture_next(&r.w, r.a, VERDICT_NONE);
 	want(&r, of_user, 1, &limit);
 	r.w.now += SECOND / 10;
-	world_give(&r.w, &r.slots[1], VERDICT_RETIRE);
+	fixture_give(&r.w, &r.slots[1], VERDICT_RETIRE);
 	pool_gone(&r.slots[1], r.w.now);
-	world_next(&r.w, r.a, VERDICT_NONE);
+	fixture_next(&r.w, r.a, VERDICT_NONE);
 	assert_string_equal(conn_limits_lacked(r.a, &limit), "max_db_connections");
-	world_next(&r.w, of_user, VERDICT_NONE);
+	fixture_next(&r.w, of_user, VERDICT_NONE);
 	/* a tenth of the time that the client of a has waited */
 	r.w.now += SECOND / 10;
-	world_next(&r.w, of_user, VERDICT_NONE);
+	fixture_next(&r.w, of_user, VERDICT_NONE);
 	r.w.now += SECOND / 10;
-	world_dial(&r.w, of_user, &r.slots[1], VERDICT_GRANT);
+	fixture_dial(&r.w, of_user, &r.slots[1], VERDICT_GRANT);
 	/* The next time both limits have room in time. */
 	want(&r, of_user, 3, &limit);
 	r.w.now += SECOND / 10;
-	world_give(&r.w, &r.slots[1], VERDICT_RETIRE);
+	fixture_give(&r.w, &r.slots[1], VERDICT_RETIRE);
 	pool_gone(&r.slots[1], r.w.now);
-	world_next(&r.w, of_user, VERDICT_NONE);
+	fixture_next(&r.w, of_user, VERDICT_NONE);
 	give(&r, 0);
 	evict(&r, r.a, 0);
-	world_dial(&r.w, r.a, &r.slots[0], VERDICT_GRANT);
+	fixture_dial(&r.w, r.a, &r.slots[0], VERDICT_GRANT);
 	end(&r);
 }
 
@@ -289,7 +291,7 @@ static void two_limits_at_once(void **state)
  * others.  It looks for room at once, and who was the first does so from then on. */
 static void who_comes_first_changes(void **state)
 {
-	struct limits_world r;
+	struct limits_fixture r;
 	int limit;
 
 	(void)state;
@@ -297,23 +299,23 @@ static void who_comes_first_changes(void **state)
 	take(&r, r.a, 0, 0);
 	take(&r, r.b, 1, 1);
 	assert_non_null(want(&r, r.a, 2, &limit));
-	world_join(r.a, &r.requests[3]);
+	fixture_join(r.a, &r.requests[3]);
 	pool_ask(&r.requests[3], REQUEST_REPLICATION, ++r.w.now);
-	world_next(&r.w, r.a, VERDICT_NONE);
+	fixture_next(&r.w, r.a, VERDICT_NONE);
 	r.w.now++;
 	assert_non_null(want(&r, r.c, 4, &limit));
-	world_was_kicked(&r.w, NULL);
-	world_give(&r.w, &r.slots[0], VERDICT_GRANT);
-	assert_true(r.a->is_kicked && r.c->is_kicked);
+	fixture_was_scheduled(&r.w, NULL);
+	fixture_give(&r.w, &r.slots[0], VERDICT_GRANT);
+	assert_true(r.a->is_scheduled && r.c->is_scheduled);
 	assert_int_equal(
-	    world_next(&r.w, r.c, VERDICT_NONE).wake_us, r.w.now + SECOND / 5);
+	    fixture_next(&r.w, r.c, VERDICT_NONE).wake_us, r.w.now + SECOND / 5);
 	end(&r);
 }
 
 /* A limit lowered at run time closes idle servers at once, others when idle. */
 static void a_lower_limit_counts_at_once(void **state)
 {
-	struct limits_world r;
+	struct limits_fixture r;
 
 	(void)state;
 	begin(&r, "");
@@ -321,15 +323,15 @@ static void a_lower_limit_counts_at_once(void **state)
 		take(&r, i < 2 ? r.a : r.c, i, i);
 	give(&r, 0);
 	give(&r, 2);
-	world_set(&r.w, "max_server_connections", "1");
+	fixture_set(&r.w, "max_server_connections", "1");
 	for (int i = 0; i < 2; i++) {
-		struct verdict v = world_next(&r.w, r.b, VERDICT_RETIRE);
+		struct verdict v = fixture_next(&r.w, r.b, VERDICT_RETIRE);
 		assert_string_equal(v.text, conn_limits_surplus_reason);
 		pool_gone(v.slot, r.w.now);
 	}
-	world_next(&r.w, r.b, VERDICT_NONE);
-	world_ask(&r.w, &r.requests[2], VERDICT_WAIT);
-	struct verdict v = world_give(&r.w, &r.slots[3], VERDICT_RETIRE);
+	fixture_next(&r.w, r.b, VERDICT_NONE);
+	fixture_ask(&r.w, &r.requests[2], VERDICT_WAIT);
+	struct verdict v = fixture_give(&r.w, &r.slots[3], VERDICT_RETIRE);
 	assert_string_equal(v.text, conn_limits_surplus_reason);
 	give(&r, 1);
 	end(&r);
@@ -338,17 +340,17 @@ static void a_lower_limit_counts_at_once(void **state)
 /* A server that carries a cancel request does not count. */
 static void cancels_do_not_count(void **state)
 {
-	struct limits_world r;
+	struct limits_fixture r;
 
 	(void)state;
 	begin(&r, "max_server_connections=1\n");
 	pool_dialing_cancel(r.a, &r.slots[0], r.w.now);
 	assert_int_equal(central_read(&r.w.c->limit->servers), 0);
 	take(&r, r.c, 1, 0);
-	world_set(&r.w, "max_server_connections", "2");
-	world_join(r.a, &r.requests[1]);
-	world_ask(&r.w, &r.requests[1], VERDICT_WAIT);
-	world_next(&r.w, r.a, VERDICT_DIAL);
+	fixture_set(&r.w, "max_server_connections", "2");
+	fixture_join(r.a, &r.requests[1]);
+	fixture_ask(&r.w, &r.requests[1], VERDICT_WAIT);
+	fixture_next(&r.w, r.a, VERDICT_DIAL);
 	pool_dialing(r.a, &r.slots[2], r.w.now);
 	assert_int_equal(central_read(&r.w.c->limit->servers), 2);
 	pool_dialing_cancel(r.a, &r.slots[2], r.w.now);
@@ -367,14 +369,14 @@ static void one_too_many_from_another_process(void **state)
 	for (size_t i = 0; i < 3; i++) {
 		static const struct slot was = {.state = SLOT_ACTIVE};
 		bool is_too_many = i < 2;
-		struct limits_world r;
+		struct limits_fixture r;
 		begin(&r, settings[i]);
 		take(&r, r.a, 0, 0);
-		world_join(r.a, &r.requests[1]);
+		fixture_join(r.a, &r.requests[1]);
 		pool_move_in(
 		    r.a, &r.slots[1], &r.requests[1], &was, NULL, 5432, r.w.now);
 		assert_false(r.slots[0].is_dirty);
-		world_give(
+		fixture_give(
 		    &r.w, &r.slots[1], is_too_many ? VERDICT_RETIRE : VERDICT_REST);
 		if (is_too_many)
 			pool_gone(&r.slots[1], r.w.now);

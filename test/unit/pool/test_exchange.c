@@ -17,7 +17,7 @@
 #include "pool/hosts.h"
 #include "pool/notes.h"
 #include "pool/pool_effective.h"
-#include "world.h"
+#include "pool_fixture.h"
 
 enum { SITES = 3, SLOTS = 8, REQUESTS = 12, NOTES = 64, MS = 1000 };
 
@@ -32,8 +32,8 @@ static const char ini[] = "[databases]\n"
 			  "server_check_query =\n"
 			  "default_pool_size = 2\n";
 
-struct county {
-	struct world sites[SITES];
+struct shared_fixture {
+	struct fixture sites[SITES];
 	struct central *central;
 	struct pool *pools[SITES]; /* of database d and user u */
 	struct slot slots[SLOTS];
@@ -42,14 +42,14 @@ struct county {
 	size_t sent_count;
 };
 
-static struct county county;
+static struct shared_fixture shared;
 
 /* ---- events ---- */
 
-static void on_kick(void *ctx, struct pool *pool)
+static void on_schedule(void *ctx, struct pool *pool)
 {
 	(void)ctx;
-	pool->is_kicked = true;
+	pool->is_scheduled = true;
 }
 
 static void on_kill(void *ctx, struct pool *pool, const char *reason)
@@ -60,8 +60,8 @@ static void on_kill(void *ctx, struct pool *pool, const char *reason)
 static void on_note(void *ctx, struct central_note *note)
 {
 	(void)ctx;
-	assert_true(county.sent_count < NOTES);
-	county.sent[county.sent_count++] = note;
+	assert_true(shared.sent_count < NOTES);
+	shared.sent[shared.sent_count++] = note;
 }
 
 static void on_freed(void *ctx, struct pool *pool)
@@ -70,34 +70,34 @@ static void on_freed(void *ctx, struct pool *pool)
 }
 
 static const struct catalog_events events = {
-    .kick = on_kick, .kill = on_kill, .freed = on_freed};
+    .schedule = on_schedule, .kill = on_kill, .freed = on_freed};
 
-/* ---- the county ---- */
+/* ---- the workers ---- */
 
 static int set_up(void **state)
 {
 	(void)state;
-	memset(&county, 0, sizeof(county));
-	county.central = central_new(SITES);
+	memset(&shared, 0, sizeof(shared));
+	shared.central = central_new(SITES);
 	for (unsigned i = 0; i < SITES; i++) {
-		struct world *w = &county.sites[i];
+		struct fixture *w = &shared.sites[i];
 		w->now = 100 * SECOND;
 		mem_init(&w->mem);
 		w->c = catalog_new(&w->mem);
 		w->c->events = &events;
 		w->c->events_ctx = w;
-		catalog_share(w->c, county.central, i);
+		catalog_share(w->c, shared.central, i);
 		w->c->view.post = on_note;
-		world_adopt(w, ini, NULL);
-		county.pools[i] = world_pool(w, "d", "u");
+		fixture_adopt(w, ini, NULL);
+		shared.pools[i] = fixture_pool(w, "d", "u");
 	}
 	return 0;
 }
 
 static void forget_notes(void)
 {
-	while (county.sent_count > 0) {
-		struct central_note *note = county.sent[--county.sent_count];
+	while (shared.sent_count > 0) {
+		struct central_note *note = shared.sent[--shared.sent_count];
 		if (note->pool && note->pool->places[note->worker].part)
 			note->pool->places[note->worker].part->is_told = false;
 		central_note_free(note);
@@ -108,12 +108,12 @@ static int tear_down(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < SLOTS; i++)
-		pool_gone(&county.slots[i], county.sites[0].now);
+		pool_gone(&shared.slots[i], shared.sites[0].now);
 	for (size_t i = 0; i < REQUESTS; i++)
-		pool_part(&county.requests[i]);
+		pool_part(&shared.requests[i]);
 	forget_notes();
 	/* nothing is counted any more */
-	const struct central_pool *whole = county.pools[0]->part.whole;
+	const struct central_pool *whole = shared.pools[0]->part.whole;
 	assert_int_equal(whole->limits[CONN_LIMIT_PROCESS]->servers, 0);
 	assert_int_equal(whole->servers, 0);
 	assert_int_equal(whole->connected, 0);
@@ -124,49 +124,49 @@ static int tear_down(void **state)
 		    whole->limits[CONN_LIMIT_PROCESS]->lines[i].resting, 0);
 		assert_int_equal(whole->places[i].arriving, 0);
 	}
-	assert_int_equal(county.central->starving, 0);
+	assert_int_equal(shared.central->starving, 0);
 	for (unsigned i = 0; i < SITES; i++)
-		world_done(&county.sites[i]);
-	assert_int_equal(map_count(county.central->by_name), 0);
-	central_free(&county.central);
+		fixture_done(&shared.sites[i]);
+	assert_int_equal(map_count(shared.central->by_name), 0);
+	central_free(&shared.central);
 	return 0;
 }
 
 static void set_all(const char *name, const char *value)
 {
 	for (unsigned i = 0; i < SITES; i++)
-		world_set(&county.sites[i], name, value);
+		fixture_set(&shared.sites[i], name, value);
 }
 
 static void pass(uint64_t us)
 {
 	for (unsigned i = 0; i < SITES; i++)
-		county.sites[i].now += us;
+		shared.sites[i].now += us;
 }
 
 static struct verdict next(unsigned site, enum verdict_kind kind)
 {
-	return world_next(&county.sites[site], county.pools[site], kind);
+	return fixture_next(&shared.sites[site], shared.pools[site], kind);
 }
 
 /* A client of this site asks for a server. */
 static struct pool_request *ask(unsigned site, enum verdict_kind kind)
 {
-	struct pool_request *a = county.requests;
+	struct pool_request *a = shared.requests;
 
 	while (a->pool)
-		assert_true(++a < county.requests + REQUESTS);
-	world_join(county.pools[site], a);
-	world_ask(&county.sites[site], a, kind);
+		assert_true(++a < shared.requests + REQUESTS);
+	fixture_join(shared.pools[site], a);
+	fixture_ask(&shared.sites[site], a, kind);
 	return a;
 }
 
 static struct slot *unused_slot(void)
 {
-	struct slot *slot = county.slots;
+	struct slot *slot = shared.slots;
 
 	while (slot->pool)
-		assert_true(++slot < county.slots + SLOTS);
+		assert_true(++slot < shared.slots + SLOTS);
 	return slot;
 }
 
@@ -174,7 +174,7 @@ static struct slot *dial_in(struct pool *pool, unsigned site, enum verdict_kind 
 {
 	struct slot *slot = unused_slot();
 
-	world_dial(&county.sites[site], pool, slot, kind);
+	fixture_dial(&shared.sites[site], pool, slot, kind);
 	return slot;
 }
 
@@ -183,7 +183,7 @@ static struct pool_request *ask_and_dial(unsigned site)
 {
 	struct pool_request *a = ask(site, VERDICT_WAIT);
 
-	dial_in(county.pools[site], site, VERDICT_GRANT);
+	dial_in(shared.pools[site], site, VERDICT_GRANT);
 	assert_non_null(a->slot);
 	return a;
 }
@@ -191,12 +191,12 @@ static struct pool_request *ask_and_dial(unsigned site)
 /* How many count in the pool of database d and user u. */
 static int servers(void)
 {
-	return county.pools[0]->part.whole->servers;
+	return shared.pools[0]->part.whole->servers;
 }
 
 static int servers_under(enum conn_limit kind)
 {
-	return county.pools[0]->part.whole->limits[kind]->servers;
+	return shared.pools[0]->part.whole->limits[kind]->servers;
 }
 
 /* Returns the worker that gets the only undelivered note of this kind. */
@@ -204,11 +204,11 @@ static unsigned only_note(enum note_kind kind)
 {
 	int found = -1;
 
-	for (size_t i = 0; i < county.sent_count; i++) {
-		if (county.sent[i]->kind != kind)
+	for (size_t i = 0; i < shared.sent_count; i++) {
+		if (shared.sent[i]->kind != kind)
 			continue;
 		assert_int_equal(found, -1);
-		found = (int)county.sent[i]->worker;
+		found = (int)shared.sent[i]->worker;
 	}
 	assert_int_not_equal(found, -1);
 	return (unsigned)found;
@@ -216,28 +216,28 @@ static unsigned only_note(enum note_kind kind)
 
 static void no_note(enum note_kind kind)
 {
-	for (size_t i = 0; i < county.sent_count; i++)
-		assert_int_not_equal(county.sent[i]->kind, kind);
+	for (size_t i = 0; i < shared.sent_count; i++)
+		assert_int_not_equal(shared.sent[i]->kind, kind);
 }
 
 /* Delivers all notes to this worker; only the last one may have this result. */
 static struct verdict hear(unsigned worker, enum verdict_kind kind)
 {
-	struct world *w = &county.sites[worker];
+	struct fixture *w = &shared.sites[worker];
 	struct verdict v = {0};
 	size_t kept = 0;
 
-	for (size_t i = 0; i < county.sent_count; i++) {
-		struct central_note *note = county.sent[i];
+	for (size_t i = 0; i < shared.sent_count; i++) {
+		struct central_note *note = shared.sent[i];
 		if (note->worker != worker) {
-			county.sent[kept++] = note;
+			shared.sent[kept++] = note;
 			continue;
 		}
 		assert_int_equal(v.kind, VERDICT_NONE);
 		v = notes_hear(w->c, note, w->now);
 		central_note_free(note);
 	}
-	county.sent_count = kept;
+	shared.sent_count = kept;
 	assert_int_equal(v.kind, kind);
 	return v;
 }
@@ -245,23 +245,23 @@ static struct verdict hear(unsigned worker, enum verdict_kind kind)
 /* Delivers what asks this worker to look at the pool, which hands a server over. */
 static struct verdict hands(unsigned worker)
 {
-	county.pools[worker]->is_kicked = false;
+	shared.pools[worker]->is_scheduled = false;
 	hear(worker, VERDICT_NONE);
-	assert_true(county.pools[worker]->is_kicked);
+	assert_true(shared.pools[worker]->is_scheduled);
 	return next(worker, VERDICT_HAND);
 }
 
 static void expect_told(unsigned worker)
 {
-	county.pools[worker]->is_kicked = false;
+	shared.pools[worker]->is_scheduled = false;
 	hear(worker, VERDICT_NONE);
-	assert_true(county.pools[worker]->is_kicked);
+	assert_true(shared.pools[worker]->is_scheduled);
 }
 
 /* Carries the slot of the verdict to its new site. */
 static struct slot *carry(unsigned from, const struct verdict *v)
 {
-	struct pool *pool = county.pools[v->site];
+	struct pool *pool = shared.pools[v->site];
 	struct slot *slot = unused_slot();
 	struct slot was = *v->slot;
 
@@ -269,9 +269,9 @@ static struct slot *carry(unsigned from, const struct verdict *v)
 	assert_int_equal(was.state, SLOT_NONE);
 	was.state = was.carried_as;
 	pool_carried(v->slot);
-	world_gone(&county.sites[from], v->slot);
+	fixture_gone(&shared.sites[from], v->slot);
 	*slot = (struct slot){.state = SLOT_NONE};
-	pool_move_in(pool, slot, NULL, &was, NULL, 5432, county.sites[v->site].now);
+	pool_move_in(pool, slot, NULL, &was, NULL, 5432, shared.sites[v->site].now);
 	return slot;
 }
 
@@ -285,10 +285,10 @@ static void pool_size_over_all(void **state)
 	/* the server counts before it is dialed */
 	assert_int_equal(servers(), 1);
 	struct slot *slot = unused_slot();
-	pool_dialing(county.pools[0], slot, county.sites[0].now);
+	pool_dialing(shared.pools[0], slot, shared.sites[0].now);
 	assert_int_equal(servers(), 1);
-	pool_got_login_params(county.pools[0]);
-	pool_logged_in(slot, county.sites[0].now);
+	pool_got_login_params(shared.pools[0]);
+	pool_logged_in(slot, shared.sites[0].now);
 	ask_and_dial(1);
 	assert_int_equal(servers(), 2);
 	for (unsigned i = 0; i < SITES; i++) {
@@ -352,7 +352,7 @@ static void max_waiting_clients_over_all(void **state)
 	struct pool_request *second = ask(0, VERDICT_WAIT);
 	for (unsigned i = 0; i < SITES; i++) {
 		ask(i, VERDICT_REFUSE);
-		assert_int_equal(pool_queued_everywhere(county.pools[i]), 2);
+		assert_int_equal(pool_queued_everywhere(shared.pools[i]), 2);
 	}
 	pool_part(second);
 	ask(2, VERDICT_WAIT);
@@ -366,7 +366,7 @@ static void queue_that_moves_refuses_nobody(void **state)
 	(void)state;
 	struct pool_request *holder = ask_and_dial(0);
 	set_all("max_waiting_clients", "1");
-	world_give(&county.sites[0], holder->slot, VERDICT_REST);
+	fixture_give(&shared.sites[0], holder->slot, VERDICT_REST);
 	ask(1, VERDICT_WAIT);
 	ask(2, VERDICT_WAIT);
 }
@@ -378,7 +378,7 @@ static void queue_that_moves_is_limited(void **state)
 	struct pool_request *holder = ask_and_dial(0);
 	set_all("default_pool_size", "1");
 	set_all("max_waiting_clients", "1");
-	world_give(&county.sites[0], holder->slot, VERDICT_REST);
+	fixture_give(&shared.sites[0], holder->slot, VERDICT_REST);
 	struct pool_request *first = ask(1, VERDICT_WAIT);
 	ask(1, VERDICT_WAIT);
 	ask(1, VERDICT_REFUSE);
@@ -399,8 +399,8 @@ static struct slot *begin_cancel(unsigned site)
 {
 	struct slot *slot = unused_slot();
 
-	assert_true(pool_may_dial_cancel(county.pools[site]));
-	pool_dialing_cancel(county.pools[site], slot, county.sites[site].now);
+	assert_true(pool_may_dial_cancel(shared.pools[site]));
+	pool_dialing_cancel(shared.pools[site], slot, shared.sites[site].now);
 	return slot;
 }
 
@@ -413,11 +413,11 @@ static void cancels_over_all(void **state)
 	ask_and_dial(1);
 	begin_cancel(0);
 	begin_cancel(0);
-	assert_false(pool_may_dial_cancel(county.pools[0]));
+	assert_false(pool_may_dial_cancel(shared.pools[0]));
 	struct slot *slot = begin_cancel(1);
-	assert_false(pool_may_dial_cancel(county.pools[1]));
-	pool_gone(slot, county.sites[1].now);
-	assert_true(pool_may_dial_cancel(county.pools[1]));
+	assert_false(pool_may_dial_cancel(shared.pools[1]));
+	pool_gone(slot, shared.sites[1].now);
+	assert_true(pool_may_dial_cancel(shared.pools[1]));
 }
 
 /* A server that closes makes room for the site that waits. */
@@ -431,10 +431,10 @@ static void told_of_room(void **state)
 	next(1, VERDICT_NONE);
 	forget_notes();
 	struct slot *slot = first->slot;
-	pool_abandon(slot, county.sites[0].now);
-	world_gone(&county.sites[0], slot);
+	pool_abandon(slot, shared.sites[0].now);
+	fixture_gone(&shared.sites[0], slot);
 	expect_told(1);
-	dial_in(county.pools[1], 1, VERDICT_GRANT);
+	dial_in(shared.pools[1], 1, VERDICT_GRANT);
 }
 
 /* All who wait are told; each opens what it can. */
@@ -450,12 +450,12 @@ static void all_are_told_of_room(void **state)
 	struct slot *slots[] = {first->slot, second->slot};
 	forget_notes();
 	for (size_t i = 0; i < 2; i++) {
-		pool_abandon(slots[i], county.sites[0].now);
-		world_gone(&county.sites[0], slots[i]);
+		pool_abandon(slots[i], shared.sites[0].now);
+		fixture_gone(&shared.sites[0], slots[i]);
 	}
 	for (unsigned i = 1; i < 3; i++) {
 		expect_told(i);
-		dial_in(county.pools[i], i, VERDICT_GRANT);
+		dial_in(shared.pools[i], i, VERDICT_GRANT);
 	}
 	assert_int_equal(servers(), 2);
 }
@@ -477,20 +477,20 @@ static void room_is_left_to_another_site(void **state)
 	/* however long the client here has waited, too */
 	pass(SECOND);
 	struct slot *slot = holder->slot;
-	pool_abandon(slot, county.sites[0].now);
-	world_gone(&county.sites[0], slot);
+	pool_abandon(slot, shared.sites[0].now);
+	fixture_gone(&shared.sites[0], slot);
 	forget_notes();
-	county.pools[0]->is_kicked = false;
+	shared.pools[0]->is_scheduled = false;
 	struct verdict v = next(0, VERDICT_NONE);
 	assert_true(v.wake_us < UINT64_MAX);
-	assert_false(county.pools[0]->is_kicked);
+	assert_false(shared.pools[0]->is_scheduled);
 	assert_int_equal(only_note(NOTE_LOOK), 1);
 	/* the other worker does not take the room, because its thread is busy; its
 	 * client gets the server nevertheless */
 	pass(SECOND);
-	dial_in(county.pools[0], 0, VERDICT_HAND);
-	struct slot *opened = county.slots;
-	while (opened->pool != county.pools[0] || !opened->is_carried)
+	dial_in(shared.pools[0], 0, VERDICT_HAND);
+	struct slot *opened = shared.slots;
+	while (opened->pool != shared.pools[0] || !opened->is_carried)
 		opened++;
 	v = (struct verdict){.kind = VERDICT_HAND, .slot = opened, .site = 1};
 	carry(0, &v);
@@ -504,7 +504,7 @@ static void surplus_rests_elsewhere(void **state)
 	struct pool_request *holder = ask_and_dial(0);
 
 	ask_and_dial(1);
-	world_give(&county.sites[0], holder->slot, VERDICT_REST);
+	fixture_give(&shared.sites[0], holder->slot, VERDICT_REST);
 	set_all("default_pool_size", "1");
 	forget_notes();
 	next(1, VERDICT_NONE);
@@ -516,23 +516,23 @@ static void surplus_rests_elsewhere(void **state)
 static void killed_pool_is_shown_no_more(void **state)
 {
 	(void)state;
-	struct pool *old = county.pools[1];
+	struct pool *old = shared.pools[1];
 	const struct central_pool *whole = old->part.whole;
 
 	struct pool_request *gone = ask(1, VERDICT_WAIT);
 	assert_int_equal(whole->waiting, 1);
-	catalog_kill(county.sites[1].c, old->database, "killed");
+	catalog_kill(shared.sites[1].c, old->database, "killed");
 	assert_int_equal(whole->waiting, 0);
 	assert_int_equal(whole->queued, 0);
-	county.pools[1] = world_pool(&county.sites[1], "d", "u");
-	assert_ptr_not_equal(county.pools[1], old);
-	county.pools[1]->database->paused = false;
+	shared.pools[1] = fixture_pool(&shared.sites[1], "d", "u");
+	assert_ptr_not_equal(shared.pools[1], old);
+	shared.pools[1]->database->paused = false;
 	ask(1, VERDICT_WAIT);
 	pool_part(gone);
 	pool_free_if_unused(old);
 	assert_int_equal(whole->waiting, 1);
 	assert_int_equal(whole->clients, 1);
-	assert_ptr_equal(whole->places[1].part, &county.pools[1]->part);
+	assert_ptr_equal(whole->places[1].part, &shared.pools[1]->part);
 }
 
 /* A server that went to a paused pool would be closed there. */
@@ -543,11 +543,11 @@ static void paused_pool_receives_nothing(void **state)
 
 	ask(1, VERDICT_WAIT);
 	pass(SECOND);
-	county.pools[1]->database->paused = true;
+	shared.pools[1]->database->paused = true;
 	next(1, VERDICT_NONE);
 	assert_int_equal(
-	    pool_give(holder->slot, county.sites[0].now).kind, VERDICT_REST);
-	county.pools[1]->database->paused = false;
+	    pool_give(holder->slot, shared.sites[0].now).kind, VERDICT_REST);
+	shared.pools[1]->database->paused = false;
 	next(1, VERDICT_NONE);
 	assert_int_equal(hands(0).site, 1);
 }
@@ -558,14 +558,14 @@ static void min_pool_size_over_all(void **state)
 	(void)state;
 	set_all("min_pool_size", "1");
 	for (unsigned i = 0; i < 2; i++)
-		world_join(county.pools[i], &county.requests[i]);
+		fixture_join(shared.pools[i], &shared.requests[i]);
 	next(0, VERDICT_DIAL);
 	next(1, VERDICT_NONE);
 	struct slot *slot = unused_slot();
-	pool_dialing(county.pools[0], slot, county.sites[0].now);
+	pool_dialing(shared.pools[0], slot, shared.sites[0].now);
 	next(1, VERDICT_NONE);
-	pool_got_login_params(county.pools[0]);
-	pool_logged_in(slot, county.sites[0].now);
+	pool_got_login_params(shared.pools[0]);
+	pool_logged_in(slot, shared.sites[0].now);
 	for (unsigned i = 0; i < 2; i++)
 		next(i, VERDICT_NONE);
 	assert_int_equal(servers(), 1);
@@ -580,23 +580,23 @@ static void min_pool_size_of_clients_elsewhere(void **state)
 	struct slot *slot = leaver->slot;
 
 	set_all("min_pool_size", "1");
-	world_join(county.pools[2], &county.requests[REQUESTS - 1]);
-	world_give(&county.sites[0], slot, VERDICT_REST);
+	fixture_join(shared.pools[2], &shared.requests[REQUESTS - 1]);
+	fixture_give(&shared.sites[0], slot, VERDICT_REST);
 	pool_part(leaver);
 	next(2, VERDICT_NONE);
 	forget_notes();
-	county.pools[0]->is_kicked = false;
-	pool_abandon(slot, county.sites[0].now);
-	world_gone(&county.sites[0], slot);
-	assert_true(county.pools[0]->is_kicked);
+	shared.pools[0]->is_scheduled = false;
+	pool_abandon(slot, shared.sites[0].now);
+	fixture_gone(&shared.sites[0], slot);
+	assert_true(shared.pools[0]->is_scheduled);
 	next(0, VERDICT_NONE);
 	expect_told(2);
 	next(2, VERDICT_DIAL);
-	pool_dialing(county.pools[2], unused_slot(), county.sites[2].now);
+	pool_dialing(shared.pools[2], unused_slot(), shared.sites[2].now);
 	/* nobody is left to need any */
-	pool_part(&county.requests[REQUESTS - 1]);
+	pool_part(&shared.requests[REQUESTS - 1]);
 	forget_notes();
-	pool_gone(county.slots, county.sites[2].now);
+	pool_gone(shared.slots, shared.sites[2].now);
 	next(0, VERDICT_NONE);
 	next(2, VERDICT_NONE);
 	no_note(NOTE_LOOK);
@@ -606,27 +606,27 @@ static void min_pool_size_of_clients_elsewhere(void **state)
 static void room_is_asked_for(void **state)
 {
 	(void)state;
-	struct world *w = &county.sites[1];
-	struct pool *other = world_pool(w, "e", "u");
-	struct pool_request *client = &county.requests[REQUESTS - 1];
+	struct fixture *w = &shared.sites[1];
+	struct pool *other = fixture_pool(w, "e", "u");
+	struct pool_request *client = &shared.requests[REQUESTS - 1];
 
 	set_all("max_user_connections", "1");
-	world_join(other, client);
-	world_ask(w, client, VERDICT_WAIT);
+	fixture_join(other, client);
+	fixture_ask(w, client, VERDICT_WAIT);
 	struct slot *slot = dial_in(other, 1, VERDICT_GRANT);
 	struct pool_request *first = ask(0, VERDICT_WAIT);
 	next(0, VERDICT_NONE);
 	no_note(NOTE_MAKE_ROOM);
 	pool_withdraw(first);
-	world_give(w, slot, VERDICT_REST);
+	fixture_give(w, slot, VERDICT_REST);
 	forget_notes();
-	world_ask(&county.sites[0], first, VERDICT_WAIT);
+	fixture_ask(&shared.sites[0], first, VERDICT_WAIT);
 	next(0, VERDICT_NONE);
 	assert_int_equal(only_note(NOTE_MAKE_ROOM), 1);
 	struct verdict v = hear(1, VERDICT_RETIRE);
 	assert_ptr_equal(v.slot, slot);
-	world_gone(w, slot);
-	dial_in(county.pools[0], 0, VERDICT_GRANT);
+	fixture_gone(w, slot);
+	dial_in(shared.pools[0], 0, VERDICT_GRANT);
 }
 
 static void client_limits_over_all(void **state)
@@ -635,30 +635,30 @@ static void client_limits_over_all(void **state)
 	set_all("max_db_client_connections", "2");
 	set_all("max_user_client_connections", "2");
 	for (unsigned i = 0; i < 2; i++) {
-		assert_true(database_enter(county.pools[i]->database, false));
-		assert_true(user_may_enter(county.pools[i]->user, false));
+		assert_true(database_enter(shared.pools[i]->database, false));
+		assert_true(user_may_enter(shared.pools[i]->user, false));
 	}
 	/* the client that is one too many counts until it leaves */
-	assert_false(database_enter(county.pools[2]->database, false));
-	assert_false(user_may_enter(county.pools[2]->user, false));
-	assert_true(database_enter(county.pools[2]->database, true));
+	assert_false(database_enter(shared.pools[2]->database, false));
+	assert_false(user_may_enter(shared.pools[2]->user, false));
+	assert_true(database_enter(shared.pools[2]->database, true));
 	for (int i = 0; i < 2; i++)
-		database_leave(county.pools[2]->database);
-	user_leave(county.pools[2]->user);
-	user_leave(county.pools[0]->user);
-	database_leave(county.pools[0]->database);
-	assert_true(database_enter(county.pools[2]->database, false));
-	assert_true(user_may_enter(county.pools[2]->user, false));
+		database_leave(shared.pools[2]->database);
+	user_leave(shared.pools[2]->user);
+	user_leave(shared.pools[0]->user);
+	database_leave(shared.pools[0]->database);
+	assert_true(database_enter(shared.pools[2]->database, false));
+	assert_true(user_may_enter(shared.pools[2]->user, false));
 	for (unsigned i = 1; i < SITES; i++) {
-		database_leave(county.pools[i]->database);
-		user_leave(county.pools[i]->user);
+		database_leave(shared.pools[i]->database);
+		user_leave(shared.pools[i]->user);
 	}
 }
 
 /* A client on its way counts as well. */
 static void client_limits_while_one_moves(void **state)
 {
-	struct pool *from = county.pools[0], *to = county.pools[1];
+	struct pool *from = shared.pools[0], *to = shared.pools[1];
 
 	(void)state;
 	set_all("max_db_client_connections", "1");
@@ -668,10 +668,10 @@ static void client_limits_while_one_moves(void **state)
 	database_carry(from->database);
 	user_carry(from->user);
 	for (unsigned i = 0; i < SITES; i++) {
-		assert_false(database_enter(county.pools[i]->database, false));
-		assert_false(user_may_enter(county.pools[i]->user, false));
-		database_leave(county.pools[i]->database);
-		user_leave(county.pools[i]->user);
+		assert_false(database_enter(shared.pools[i]->database, false));
+		assert_false(user_may_enter(shared.pools[i]->user, false));
+		database_leave(shared.pools[i]->database);
+		user_leave(shared.pools[i]->user);
 	}
 	database_receive(to->database);
 	user_receive(to->user);
@@ -692,12 +692,12 @@ static void given_back_for_another_site(void **state)
 	(void)state;
 	struct pool_request *holder = ask_and_dial(0);
 	struct central_part *const parts[] = {
-	    &county.pools[0]->part, &county.pools[1]->part};
+	    &shared.pools[0]->part, &shared.pools[1]->part};
 
 	set_all("default_pool_size", "1");
 	struct pool_request *waiter = ask(1, VERDICT_WAIT);
 	next(1, VERDICT_NONE);
-	struct verdict v = world_give(&county.sites[0], holder->slot, VERDICT_HAND);
+	struct verdict v = fixture_give(&shared.sites[0], holder->slot, VERDICT_HAND);
 	assert_int_equal(v.site, 1);
 	/* on its way the server counts, and nobody else has it */
 	assert_int_equal(servers(), 1);
@@ -710,8 +710,8 @@ static void given_back_for_another_site(void **state)
 	assert_int_equal(servers(), 1);
 	assert_int_equal(parts[1]->resting, 1);
 	assert_int_equal(parts[0]->whole->connected, 1);
-	assert_int_equal(county.pools[0]->database->server_count, 0);
-	assert_int_equal(county.pools[1]->database->server_count, 1);
+	assert_int_equal(shared.pools[0]->database->server_count, 0);
+	assert_int_equal(shared.pools[1]->database->server_count, 1);
 	v = next(1, VERDICT_GRANT);
 	assert_ptr_equal(v.request, waiter);
 	assert_ptr_equal(v.slot, slot);
@@ -723,7 +723,7 @@ static void resting_elsewhere(void **state)
 	struct pool_request *holder = ask_and_dial(0);
 	struct slot *slot = holder->slot;
 
-	world_give(&county.sites[0], slot, VERDICT_REST);
+	fixture_give(&shared.sites[0], slot, VERDICT_REST);
 	pass(5 * MS);
 	ask(1, VERDICT_WAIT);
 	struct verdict v = next(1, VERDICT_NONE);
@@ -752,9 +752,9 @@ static void resting_elsewhere_for_another(void **state)
 	pass(50 * MS);
 	ask(1, VERDICT_WAIT);
 	/* the server comes to rest while no server may change sites */
-	central_freeze(county.central, true);
-	world_give(&county.sites[0], holder->slot, VERDICT_REST);
-	central_freeze(county.central, false);
+	central_freeze(shared.central, true);
+	fixture_give(&shared.sites[0], holder->slot, VERDICT_REST);
+	central_freeze(shared.central, false);
 	next(1, VERDICT_NONE);
 	struct verdict v = hands(0);
 	assert_int_equal(v.site, 2);
@@ -769,16 +769,16 @@ static void nothing_left_to_give(void **state)
 	(void)state;
 	struct pool_request *holder = ask_and_dial(0);
 
-	world_give(&county.sites[0], holder->slot, VERDICT_REST);
+	fixture_give(&shared.sites[0], holder->slot, VERDICT_REST);
 	ask(1, VERDICT_WAIT);
 	next(1, VERDICT_NONE);
 	/* no server may change workers */
-	central_freeze(county.central, true);
-	world_ask(&county.sites[0], holder, VERDICT_GRANT);
-	central_freeze(county.central, false);
+	central_freeze(shared.central, true);
+	fixture_ask(&shared.sites[0], holder, VERDICT_GRANT);
+	central_freeze(shared.central, false);
 	expect_told(0);
 	next(0, VERDICT_NONE);
-	dial_in(county.pools[1], 1, VERDICT_GRANT);
+	dial_in(shared.pools[1], 1, VERDICT_GRANT);
 	assert_int_equal(servers(), 2);
 }
 
@@ -787,9 +787,9 @@ static void fail_login(unsigned site)
 	struct slot *slot = unused_slot();
 
 	next(site, VERDICT_DIAL);
-	pool_dialing(county.pools[site], slot, county.sites[site].now);
-	pool_dial_failed(slot, DIAL_LOGIN, "too many", "53300", county.sites[site].now);
-	world_gone(&county.sites[site], slot);
+	pool_dialing(shared.pools[site], slot, shared.sites[site].now);
+	pool_dial_failed(slot, DIAL_LOGIN, "too many", "53300", shared.sites[site].now);
+	fixture_gone(&shared.sites[site], slot);
 }
 
 /* A login that fails at one site refuses nobody while the pool has servers at another
@@ -806,17 +806,17 @@ static void login_fails_beside_servers_elsewhere(void **state)
 	pass(MS);
 	struct pool_request *later = ask(1, VERDICT_WAIT);
 	pass(50 * MS);
-	struct verdict v = world_give(&county.sites[0], slot, VERDICT_HAND);
+	struct verdict v = fixture_give(&shared.sites[0], slot, VERDICT_HAND);
 	slot = carry(0, &v);
 	v = next(1, VERDICT_GRANT);
 	assert_ptr_equal(v.slot, slot);
 	/* when the pool has no server any more, they need not wait */
-	pool_gone(slot, county.sites[1].now);
+	pool_gone(slot, shared.sites[1].now);
 	pass(20 * (uint64_t)SECOND); /* server_login_retry */
 	fail_login(1);
 	v = next(1, VERDICT_REFUSE);
 	assert_ptr_equal(v.request, later);
-	world_ask(&county.sites[1], later, VERDICT_REFUSE);
+	fixture_ask(&shared.sites[1], later, VERDICT_REFUSE);
 }
 
 /* The only server of a pool is on its way to another site. */
@@ -828,11 +828,11 @@ static void login_fails_while_a_server_is_on_its_way(void **state)
 	struct slot *login = unused_slot();
 
 	next(1, VERDICT_DIAL);
-	pool_dialing(county.pools[1], login, county.sites[1].now);
+	pool_dialing(shared.pools[1], login, shared.sites[1].now);
 	pass(50 * MS);
-	struct verdict v = world_give(&county.sites[0], holder->slot, VERDICT_HAND);
-	pool_dial_failed(login, DIAL_LOGIN, "too many", "53300", county.sites[1].now);
-	world_gone(&county.sites[1], login);
+	struct verdict v = fixture_give(&shared.sites[0], holder->slot, VERDICT_HAND);
+	pool_dial_failed(login, DIAL_LOGIN, "too many", "53300", shared.sites[1].now);
+	fixture_gone(&shared.sites[1], login);
 	next(1, VERDICT_NONE);
 	ask(1, VERDICT_WAIT);
 	carry(0, &v);
@@ -846,18 +846,18 @@ static void no_answer(void **state)
 	(void)state;
 	struct pool_request *holder = ask_and_dial(0);
 
-	world_give(&county.sites[0], holder->slot, VERDICT_REST);
+	fixture_give(&shared.sites[0], holder->slot, VERDICT_REST);
 	ask(1, VERDICT_WAIT);
 	struct verdict v = next(1, VERDICT_NONE);
-	pass(v.wake_us - county.sites[1].now);
-	while ((v = pool_next(county.pools[1], county.sites[1].now)).kind ==
+	pass(v.wake_us - shared.sites[1].now);
+	while ((v = pool_next(shared.pools[1], shared.sites[1].now)).kind ==
 	       VERDICT_NONE) {
 		assert_true(v.wake_us < 101 * (uint64_t)SECOND);
-		pass(v.wake_us - county.sites[1].now);
+		pass(v.wake_us - shared.sites[1].now);
 	}
 	assert_int_equal(v.kind, VERDICT_DIAL);
 	struct slot *slot = unused_slot();
-	pool_dialing(county.pools[1], slot, county.sites[1].now);
+	pool_dialing(shared.pools[1], slot, shared.sites[1].now);
 }
 
 /* The client that asked has left: the server stays. */
@@ -866,7 +866,7 @@ static void asked_for_in_vain(void **state)
 	(void)state;
 	struct pool_request *holder = ask_and_dial(0);
 
-	world_give(&county.sites[0], holder->slot, VERDICT_REST);
+	fixture_give(&shared.sites[0], holder->slot, VERDICT_REST);
 	struct pool_request *waiter = ask(1, VERDICT_WAIT);
 	next(1, VERDICT_NONE);
 	pool_part(waiter);
@@ -885,17 +885,17 @@ static void longest_waiter_first(void **state)
 	ask(1, VERDICT_WAIT);
 	pass(50 * MS);
 	struct pool_request *own = ask(0, VERDICT_WAIT);
-	struct verdict v = world_give(&county.sites[0], holder->slot, VERDICT_HAND);
+	struct verdict v = fixture_give(&shared.sites[0], holder->slot, VERDICT_HAND);
 	assert_int_equal(v.site, 2);
 	carry(0, &v);
 	next(0, VERDICT_NONE);
 	v = next(2, VERDICT_GRANT);
 	assert_ptr_equal(v.request, second);
-	v = world_give(&county.sites[2], second->slot, VERDICT_HAND);
+	v = fixture_give(&shared.sites[2], second->slot, VERDICT_HAND);
 	assert_int_equal(v.site, 1);
 	carry(2, &v);
 	v = next(1, VERDICT_GRANT);
-	v = world_give(&county.sites[1], v.slot, VERDICT_HAND);
+	v = fixture_give(&shared.sites[1], v.slot, VERDICT_HAND);
 	assert_int_equal(v.site, 0);
 	carry(1, &v);
 	v = next(0, VERDICT_GRANT);
@@ -918,10 +918,11 @@ static void one_server_for_each_client(void **state)
 	ask(2, VERDICT_WAIT);
 	struct verdict sent[3];
 	for (unsigned i = 0; i < 3; i++) {
-		sent[i] = world_give(&county.sites[0], holders[i]->slot, VERDICT_HAND);
+		sent[i] =
+		    fixture_give(&shared.sites[0], holders[i]->slot, VERDICT_HAND);
 		assert_int_equal(sent[i].site, i < 2 ? 1 : 2);
 	}
-	world_give(&county.sites[0], holders[3]->slot, VERDICT_REST);
+	fixture_give(&shared.sites[0], holders[3]->slot, VERDICT_REST);
 	/* nothing is opened for them meanwhile, but one that does not come is not
 	 * waited for */
 	for (unsigned i = 1; i < 3; i++)
@@ -935,8 +936,8 @@ static void one_server_for_each_client(void **state)
 	next(2, VERDICT_NONE);
 	assert_int_equal(hands(0).site, 2);
 	pool_carried(sent[2].slot);
-	world_gone(&county.sites[0], sent[2].slot);
-	notes_lost(county.sites[2].c, county.pools[2]->part.whole);
+	fixture_gone(&shared.sites[0], sent[2].slot);
+	notes_lost(shared.sites[2].c, shared.pools[2]->part.whole);
 }
 
 static bool does_not_answer(void *ctx, unsigned worker)
@@ -956,18 +957,18 @@ static void unresponsive_worker_is_left_out(void **state)
 	ask(1, VERDICT_WAIT);
 	pass(SECOND);
 	struct pool_request *waiter = ask(2, VERDICT_WAIT);
-	central_on_unresponsive(county.central, does_not_answer, &silent);
-	struct verdict v = world_give(&county.sites[0], first->slot, VERDICT_HAND);
+	central_on_unresponsive(shared.central, does_not_answer, &silent);
+	struct verdict v = fixture_give(&shared.sites[0], first->slot, VERDICT_HAND);
 	assert_int_equal(v.site, 2);
 	carry(0, &v);
 	assert_ptr_equal(next(2, VERDICT_GRANT).request, waiter);
 	silent = 0;
-	world_give(&county.sites[2], waiter->slot, VERDICT_HAND);
+	fixture_give(&shared.sites[2], waiter->slot, VERDICT_HAND);
 	forget_notes();
-	world_give(&county.sites[0], second->slot, VERDICT_REST);
+	fixture_give(&shared.sites[0], second->slot, VERDICT_REST);
 	ask(2, VERDICT_WAIT);
 	next(2, VERDICT_NONE);
-	assert_int_equal(county.sent_count, 0);
+	assert_int_equal(shared.sent_count, 0);
 }
 
 /* A client waits for a server of its own worker for a moment, and then looks for one of
@@ -984,7 +985,7 @@ static void looked_for_in_time(void **state)
 	pass(2 * MS);
 	assert_int_equal(next(1, VERDICT_NONE).wake_us, waiter->queued_us + 4 * MS);
 	no_note(NOTE_LOOK);
-	struct verdict v = world_give(&county.sites[0], holder->slot, VERDICT_HAND);
+	struct verdict v = fixture_give(&shared.sites[0], holder->slot, VERDICT_HAND);
 	assert_int_equal(v.site, 1);
 }
 
@@ -995,12 +996,12 @@ static void one_more_waits(void **state)
 
 	set_all("default_pool_size", "1");
 	ask_and_dial(0);
-	county.pools[0]->is_kicked = false;
+	shared.pools[0]->is_scheduled = false;
 	ask(0, VERDICT_WAIT);
-	assert_true(county.pools[0]->is_kicked);
-	county.pools[0]->is_kicked = false;
+	assert_true(shared.pools[0]->is_scheduled);
+	shared.pools[0]->is_scheduled = false;
 	ask(0, VERDICT_WAIT);
-	assert_false(county.pools[0]->is_kicked);
+	assert_false(shared.pools[0]->is_scheduled);
 }
 
 /* Nobody is told of a server that goes to another worker. */
@@ -1013,12 +1014,12 @@ static void moves_quietly(void **state)
 	ask(1, VERDICT_WAIT);
 	pass(MS);
 	ask(2, VERDICT_WAIT);
-	struct verdict v = world_give(&county.sites[0], holder->slot, VERDICT_HAND);
+	struct verdict v = fixture_give(&shared.sites[0], holder->slot, VERDICT_HAND);
 	assert_int_equal(v.site, 1);
-	assert_int_equal(v.slot->rested_us, county.sites[0].now);
+	assert_int_equal(v.slot->rested_us, shared.sites[0].now);
 	struct slot *slot = carry(0, &v);
 	assert_int_equal(slot->state, SLOT_IDLE);
-	assert_int_equal(county.sent_count, 0);
+	assert_int_equal(shared.sent_count, 0);
 	next(1, VERDICT_GRANT);
 }
 
@@ -1032,7 +1033,7 @@ static void about_as_long(void **state)
 	ask(1, VERDICT_WAIT);
 	pass(1 * MS);
 	struct pool_request *own = ask(0, VERDICT_WAIT);
-	struct verdict v = pool_give(holder->slot, county.sites[0].now);
+	struct verdict v = pool_give(holder->slot, shared.sites[0].now);
 	assert_int_equal(v.kind, VERDICT_GRANT);
 	assert_ptr_equal(v.request, own);
 }
@@ -1046,14 +1047,14 @@ static void lost_before_it_went(void **state)
 	struct pool_request *holder = ask_and_dial(0);
 
 	ask(1, VERDICT_WAIT);
-	struct verdict v = world_give(&county.sites[0], holder->slot, VERDICT_HAND);
+	struct verdict v = fixture_give(&shared.sites[0], holder->slot, VERDICT_HAND);
 	ask(0, VERDICT_WAIT);
 	forget_notes();
-	county.pools[0]->is_kicked = false;
-	world_gone(&county.sites[0], v.slot);
+	shared.pools[0]->is_scheduled = false;
+	fixture_gone(&shared.sites[0], v.slot);
 	assert_int_equal(servers(), 0);
-	assert_int_equal(county.pools[0]->part.whole->places[1].arriving, 0);
-	assert_true(county.pools[0]->is_kicked);
+	assert_int_equal(shared.pools[0]->part.whole->places[1].arriving, 0);
+	assert_true(shared.pools[0]->is_scheduled);
 	assert_int_equal(only_note(NOTE_LOOK), 1);
 }
 
@@ -1064,19 +1065,19 @@ static void lost_on_arrival(void **state)
 	struct pool_request *holder = ask_and_dial(0);
 
 	ask(1, VERDICT_WAIT);
-	struct verdict v = world_give(&county.sites[0], holder->slot, VERDICT_HAND);
+	struct verdict v = fixture_give(&shared.sites[0], holder->slot, VERDICT_HAND);
 	pool_carried(v.slot);
-	world_gone(&county.sites[0], v.slot);
+	fixture_gone(&shared.sites[0], v.slot);
 	assert_int_equal(servers(), 1);
 	ask(2, VERDICT_WAIT);
 	next(2, VERDICT_NONE);
 	forget_notes();
-	county.pools[1]->is_kicked = false;
-	notes_lost(county.sites[1].c, county.pools[1]->part.whole);
+	shared.pools[1]->is_scheduled = false;
+	notes_lost(shared.sites[1].c, shared.pools[1]->part.whole);
 	assert_int_equal(servers(), 0);
 	assert_int_equal(servers_under(CONN_LIMIT_PROCESS), 0);
-	assert_int_equal(county.pools[0]->part.whole->places[1].arriving, 0);
-	assert_true(county.pools[1]->is_kicked);
+	assert_int_equal(shared.pools[0]->part.whole->places[1].arriving, 0);
+	assert_true(shared.pools[1]->is_scheduled);
 	assert_int_equal(only_note(NOTE_LOOK), 2);
 }
 
@@ -1085,17 +1086,17 @@ static void lost_on_arrival(void **state)
 static void login_params_of_another_worker(void **state)
 {
 	(void)state;
-	struct pool_request *newcomer = &county.requests[REQUESTS - 1];
+	struct pool_request *param_waiter = &shared.requests[REQUESTS - 1];
 
-	world_join(county.pools[1], newcomer);
-	struct verdict v = pool_ask(newcomer, REQUEST_PARAMS, county.sites[1].now);
+	fixture_join(shared.pools[1], param_waiter);
+	struct verdict v = pool_ask(param_waiter, REQUEST_PARAMS, shared.sites[1].now);
 	assert_int_equal(v.kind, VERDICT_WAIT);
-	assert_true(county.pools[1]->part.wants_params);
+	assert_true(shared.pools[1]->part.wants_params);
 	ask_and_dial(0);
 	expect_told(1);
 	v = next(1, VERDICT_ADMIT);
-	assert_ptr_equal(v.request, newcomer);
-	assert_false(county.pools[1]->part.wants_params);
+	assert_ptr_equal(v.request, param_waiter);
+	assert_false(shared.pools[1]->part.wants_params);
 	assert_int_equal(servers(), 1);
 }
 
@@ -1106,10 +1107,10 @@ static void own_server_is_awaited(void **state)
 	struct pool_request *first = ask_and_dial(0);
 
 	ask_and_dial(1);
-	world_give(&county.sites[0], first->slot, VERDICT_REST);
+	fixture_give(&shared.sites[0], first->slot, VERDICT_REST);
 	ask(1, VERDICT_WAIT);
 	struct verdict v = next(1, VERDICT_NONE);
-	assert_int_equal(v.wake_us, county.sites[1].now + 2 * MS);
+	assert_int_equal(v.wake_us, shared.sites[1].now + 2 * MS);
 	no_note(NOTE_LOOK);
 	pass(2 * MS);
 	next(1, VERDICT_NONE);
@@ -1126,10 +1127,10 @@ static void given_back_while_own_server_is_awaited(void **state)
 	ask_and_dial(1);
 	ask(1, VERDICT_WAIT);
 	next(1, VERDICT_NONE);
-	world_give(&county.sites[0], first->slot, VERDICT_REST);
-	world_ask(&county.sites[0], first, VERDICT_GRANT);
+	fixture_give(&shared.sites[0], first->slot, VERDICT_REST);
+	fixture_ask(&shared.sites[0], first, VERDICT_GRANT);
 	pass(2 * MS);
-	struct verdict v = pool_give(first->slot, county.sites[0].now);
+	struct verdict v = pool_give(first->slot, shared.sites[0].now);
 	assert_int_equal(v.kind, VERDICT_HAND);
 	assert_int_equal(v.site, 1);
 }
@@ -1137,15 +1138,15 @@ static void given_back_while_own_server_is_awaited(void **state)
 /* A client of database d's other user waits at this site for room under the limit. */
 static void ask_of_other_pool(unsigned site)
 {
-	struct world *w = &county.sites[site];
-	struct pool *other = world_pool(w, "d", "v");
-	struct pool_request *a = county.requests;
+	struct fixture *w = &shared.sites[site];
+	struct pool *other = fixture_pool(w, "d", "v");
+	struct pool_request *a = shared.requests;
 
 	while (a->pool)
-		assert_true(++a < county.requests + REQUESTS);
-	world_join(other, a);
-	world_ask(w, a, VERDICT_WAIT);
-	world_next(w, other, VERDICT_NONE);
+		assert_true(++a < shared.requests + REQUESTS);
+	fixture_join(other, a);
+	fixture_ask(w, a, VERDICT_WAIT);
+	fixture_next(w, other, VERDICT_NONE);
 	assert_true(conn_limits_is_wanted(other));
 }
 
@@ -1163,10 +1164,10 @@ static void busy_pool_makes_room(void **state)
 	ask(1, VERDICT_WAIT);
 	next(1, VERDICT_NONE);
 	pass(50 * MS);
-	struct verdict v = pool_give(first->slot, county.sites[0].now);
+	struct verdict v = pool_give(first->slot, shared.sites[0].now);
 	assert_int_equal(v.kind, VERDICT_RETIRE);
 	forget_notes();
-	world_gone(&county.sites[0], v.slot);
+	fixture_gone(&shared.sites[0], v.slot);
 	assert_int_equal(servers_under(CONN_LIMIT_DATABASE), 0);
 }
 
@@ -1184,7 +1185,7 @@ static void busy_pool_keeps_its_turn(void **state)
 	pass(SECOND);
 	ask(0, VERDICT_WAIT);
 	pass(SECOND);
-	struct verdict v = pool_give(first->slot, county.sites[0].now);
+	struct verdict v = pool_give(first->slot, shared.sites[0].now);
 	assert_int_equal(v.kind, VERDICT_HAND);
 	assert_int_equal(v.site, 1);
 }
@@ -1196,15 +1197,15 @@ static void minimum_of_another_pool_stays(void **state)
 	(void)state;
 	set_all("max_server_connections", "2");
 	set_all("min_pool_size", "1");
-	struct world *w = &county.sites[1];
-	struct pool *other = world_pool(w, "d", "v");
-	struct pool_request *owner = &county.requests[REQUESTS - 1];
+	struct fixture *w = &shared.sites[1];
+	struct pool *other = fixture_pool(w, "d", "v");
+	struct pool_request *owner = &shared.requests[REQUESTS - 1];
 
 	ask_and_dial(0);
-	world_join(other, owner);
-	world_ask(w, owner, VERDICT_WAIT);
+	fixture_join(other, owner);
+	fixture_ask(w, owner, VERDICT_WAIT);
 	dial_in(other, 1, VERDICT_GRANT);
-	world_give(w, owner->slot, VERDICT_REST);
+	fixture_give(w, owner->slot, VERDICT_REST);
 	ask(1, VERDICT_WAIT);
 	pass(50 * MS);
 	next(1, VERDICT_NONE);
@@ -1226,17 +1227,17 @@ static void minimum_of_a_client_elsewhere_stays(void **state)
 	(void)state;
 	set_all("max_server_connections", "2");
 	set_all("min_pool_size", "1");
-	struct world *w = &county.sites[1];
-	struct pool *other = world_pool(w, "d", "v");
-	struct pool_request *leaver = &county.requests[REQUESTS - 1],
-			    *stayer = &county.requests[REQUESTS - 2];
+	struct fixture *w = &shared.sites[1];
+	struct pool *other = fixture_pool(w, "d", "v");
+	struct pool_request *leaver = &shared.requests[REQUESTS - 1],
+			    *stayer = &shared.requests[REQUESTS - 2];
 
 	ask_and_dial(0);
-	world_join(other, leaver);
-	world_ask(w, leaver, VERDICT_WAIT);
+	fixture_join(other, leaver);
+	fixture_ask(w, leaver, VERDICT_WAIT);
 	dial_in(other, 1, VERDICT_GRANT);
-	world_give(w, leaver->slot, VERDICT_REST);
-	world_join(world_pool(&county.sites[2], "d", "v"), stayer);
+	fixture_give(w, leaver->slot, VERDICT_REST);
+	fixture_join(fixture_pool(&shared.sites[2], "d", "v"), stayer);
 	pool_part(leaver);
 	ask(1, VERDICT_WAIT);
 	pass(SECOND);
@@ -1252,11 +1253,11 @@ static void resting_server_makes_room(void **state)
 	set_all("max_db_connections", "1");
 	struct pool_request *first = ask_and_dial(0);
 
-	world_give(&county.sites[0], first->slot, VERDICT_REST);
-	world_ask(&county.sites[0], first, VERDICT_GRANT);
+	fixture_give(&shared.sites[0], first->slot, VERDICT_REST);
+	fixture_ask(&shared.sites[0], first, VERDICT_GRANT);
 	ask_of_other_pool(2);
 	pass(MS);
-	world_give(&county.sites[0], first->slot, VERDICT_RETIRE);
+	fixture_give(&shared.sites[0], first->slot, VERDICT_RETIRE);
 }
 
 static void suspended_server_stays(void **state)
@@ -1268,8 +1269,8 @@ static void suspended_server_stays(void **state)
 	ask_of_other_pool(2);
 	pass(SECOND);
 	for (unsigned i = 0; i < SITES; i++)
-		county.sites[i].c->suspended = true;
-	world_give(&county.sites[0], first->slot, VERDICT_REST);
+		shared.sites[i].c->suspended = true;
+	fixture_give(&shared.sites[0], first->slot, VERDICT_REST);
 }
 
 /* Each site balances its own clients, and its first ones are few. */
@@ -1279,12 +1280,12 @@ static void sites_begin_at_other_hosts(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < SITES; i++) {
-		struct world *w = &county.sites[i];
-		struct pool *pool = world_pool(w, "h", "u");
+		struct fixture *w = &shared.sites[i];
+		struct pool *pool = fixture_pool(w, "h", "u");
 		assert_string_equal(hosts_next(pool)->name, names[i]);
 		assert_int_equal(hosts_next(pool)->assignments, 0);
 		/* The first host of the list is taken as long as it serves. */
-		pool = world_pool(w, "f", "u");
+		pool = fixture_pool(w, "f", "u");
 		assert_string_equal(hosts_next(pool)->name, "a");
 	}
 }
@@ -1297,7 +1298,7 @@ static void sites_draw_other_hosts(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 2; i++)
-		pools[i] = world_pool(&county.sites[i], "r", "u");
+		pools[i] = fixture_pool(&shared.sites[i], "r", "u");
 	for (unsigned k = 0; k < DRAWS; k++) {
 		same +=
 		    strcmp(hosts_next(pools[0])->name, hosts_next(pools[1])->name) == 0;

@@ -14,13 +14,13 @@
 #include <cmocka.h>
 /* clang-format on */
 
+#include "hosts_fixture.h"
 #include "pool/hosts_role.h"
-#include "town.h"
 
 enum { CLIENTS = 10000 };
 
 /* Clients come, ask once and leave; `at_a_time` of them are there at a time. */
-static void run_clients(struct town *t, size_t count, size_t at_a_time)
+static void run_clients(struct hosts_fixture *t, size_t count, size_t at_a_time)
 {
 	struct pool_request requests[16] = {{.pool = NULL}};
 
@@ -29,16 +29,18 @@ static void run_clients(struct town *t, size_t count, size_t at_a_time)
 		struct pool_request *a = &requests[i % at_a_time];
 		t->w.now += 100;
 		if (a->pool)
-			town_give(t, a);
+			hosts_fixture_give(t, a);
 		if (i < count)
-			town_ask(t, t->pool, a);
+			hosts_fixture_ask(t, t->pool, a);
 	}
 }
 
-static void expect_shares(struct town *t, unsigned clients, const unsigned *percent)
+static void expect_shares(
+    struct hosts_fixture *t, unsigned clients, const unsigned *percent)
 {
 	for (size_t i = 0; i < 3; i++) {
-		long part = (long)(town_host(t, i)->assignments * 1000 / clients);
+		long part =
+		    (long)(hosts_fixture_host(t, i)->assignments * 1000 / clients);
 		assert_in_range(part, percent[i] * 10 - (percent[i] ? 20 : 0),
 		    percent[i] * 10 + 20);
 	}
@@ -64,16 +66,16 @@ static void clients_are_shared_by_weight(void **state)
 	    {"weight=3,1,1 load_balance_hosts=random", "", 7},
 	    {"weight=3,1,1 load_balance_hosts=least-connections", "", 1},
 	};
-	struct town t;
+	struct hosts_fixture t;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		town_init(&t, cases[i].keys, cases[i].settings);
+		hosts_fixture_init(&t, cases[i].keys, cases[i].settings);
 		run_clients(&t, CLIENTS, cases[i].at_a_time);
 		expect_shares(&t, CLIENTS, percent);
 		/* idle servers are lent again; not every client needs a dial */
 		assert_in_range(t.dials, 1, CLIENTS / 50);
-		town_done(&t);
+		hosts_fixture_done(&t);
 	}
 }
 
@@ -82,7 +84,7 @@ enum { COLD_CLIENTS = 20, COLD_TURNS = 1000, XACT_US = 2000 };
 /* Clients who come at once to a pool without servers, and do one transaction after the
  * other. */
 struct cold {
-	struct town t;
+	struct hosts_fixture t;
 	struct pool_request requests[COLD_CLIENTS];
 	uint64_t until_us[COLD_CLIENTS]; /* of the transaction; 0: none */
 	unsigned turns;                  /* transactions done */
@@ -94,9 +96,9 @@ static void follow_verdicts(struct cold *c)
 
 	while ((v = pool_next(c->t.pool, c->t.w.now)).kind != VERDICT_NONE) {
 		if (v.kind == VERDICT_DIAL)
-			(void)town_begin_dial(&c->t, c->t.pool);
+			(void)hosts_fixture_begin_dial(&c->t, c->t.pool);
 		if (v.kind == VERDICT_RETIRE)
-			town_close(&c->t, v.slot);
+			hosts_fixture_close(&c->t, v.slot);
 	}
 }
 
@@ -111,7 +113,7 @@ static void end_logins(struct cold *c, const uint64_t *login_us)
 			continue;
 		int host = slot->pool_host->host->port - 1;
 		if (c->t.w.now >= slot->born_us + login_us[host])
-			town_end_dial(&c->t, slot);
+			hosts_fixture_end_dial(&c->t, slot);
 	}
 }
 
@@ -127,7 +129,7 @@ static void live(struct cold *c, struct pool_request *request, uint64_t *until_u
 		c->turns++;
 		struct verdict v = pool_give(request->slot, now);
 		if (v.kind == VERDICT_RETIRE)
-			town_close(&c->t, v.slot);
+			hosts_fixture_close(&c->t, v.slot);
 	}
 	*until_us = 0;
 	if (request->state == REQUEST_RESTING && !request->slot)
@@ -147,9 +149,9 @@ static void a_cold_pool_shares_by_weight(void **state)
 	(void)state;
 	for (size_t i = 0; i < 9; i++) {
 		struct cold c = {.turns = 0};
-		town_init(&c.t, "weight=3,1,1", settings[i % 3]);
+		hosts_fixture_init(&c.t, "weight=3,1,1", settings[i % 3]);
 		for (size_t n = 0; n < COLD_CLIENTS; n++)
-			world_join(c.t.pool, &c.requests[n]);
+			fixture_join(c.t.pool, &c.requests[n]);
 		for (; c.turns < COLD_TURNS; c.t.w.now += 100) {
 			end_logins(&c, login_us[i / 3]);
 			for (size_t n = 0; n < COLD_CLIENTS; n++)
@@ -158,8 +160,8 @@ static void a_cold_pool_shares_by_weight(void **state)
 		}
 		expect_shares(&c.t, c.turns, percent);
 		for (size_t n = 0; n < COLD_CLIENTS; n++)
-			town_give(&c.t, &c.requests[n]);
-		town_done(&c.t);
+			hosts_fixture_give(&c.t, &c.requests[n]);
+		hosts_fixture_done(&c.t);
 	}
 }
 
@@ -169,143 +171,143 @@ static void pools_share_by_weight(void **state)
 	static const unsigned percent[] = {60, 20, 20};
 	struct pool_request a;
 	char user[16];
-	struct town t;
+	struct hosts_fixture t;
 
 	(void)state;
-	town_init(&t, "weight=3,1,1", "");
+	hosts_fixture_init(&t, "weight=3,1,1", "");
 	for (unsigned i = 0; i < 1000; i++) {
 		snprintf(user, sizeof(user), "u%u", i);
-		struct pool *pool = world_pool(&t.w, "d", user);
+		struct pool *pool = fixture_pool(&t.w, "d", user);
 		t.w.now += 100;
-		town_ask(&t, pool, &a);
+		hosts_fixture_ask(&t, pool, &a);
 		struct slot *slot = a.slot;
-		town_give(&t, &a);
-		town_close(&t, slot);
+		hosts_fixture_give(&t, &a);
+		hosts_fixture_close(&t, slot);
 	}
 	expect_shares(&t, 1000, percent);
-	town_done(&t);
+	hosts_fixture_done(&t);
 }
 
 static void least_connections_looks_at_those_in_use(void **state)
 {
 	struct pool_request requests[8];
-	struct town t;
+	struct hosts_fixture t;
 
 	(void)state;
-	town_init(&t, "load_balance_hosts=least-connections weight=1,1,2", "");
+	hosts_fixture_init(&t, "load_balance_hosts=least-connections weight=1,1,2", "");
 	for (size_t i = 0; i < 8; i++)
-		town_ask(&t, t.pool, &requests[i]);
-	assert_int_equal(town_host(&t, 0)->connections, 2);
-	assert_int_equal(town_host(&t, 1)->connections, 2);
-	assert_int_equal(town_host(&t, 2)->connections, 4);
+		hosts_fixture_ask(&t, t.pool, &requests[i]);
+	assert_int_equal(hosts_fixture_host(&t, 0)->connections, 2);
+	assert_int_equal(hosts_fixture_host(&t, 1)->connections, 2);
+	assert_int_equal(hosts_fixture_host(&t, 2)->connections, 4);
 	/* the first host has no connections; its past assignments do not count */
 	for (size_t i = 0; i < 8; i++) {
-		if (requests[i].slot->pool_host->host != town_host(&t, 0))
+		if (requests[i].slot->pool_host->host != hosts_fixture_host(&t, 0))
 			continue;
 		for (int n = 0; n < 10; n++) {
-			town_give(&t, &requests[i]);
-			town_ask(&t, t.pool, &requests[i]);
-			assert_ptr_equal(
-			    requests[i].slot->pool_host->host, town_host(&t, 0));
+			hosts_fixture_give(&t, &requests[i]);
+			hosts_fixture_ask(&t, t.pool, &requests[i]);
+			assert_ptr_equal(requests[i].slot->pool_host->host,
+			    hosts_fixture_host(&t, 0));
 		}
 	}
 	for (size_t i = 0; i < 8; i++)
-		town_give(&t, &requests[i]);
-	town_done(&t);
+		hosts_fixture_give(&t, &requests[i]);
+	hosts_fixture_done(&t);
 }
 
 static void last_used_first_within_a_host(void **state)
 {
 	struct pool_request requests[6];
 	struct slot *slots[6];
-	struct town t;
+	struct hosts_fixture t;
 
 	(void)state;
-	town_init(&t, "", "");
+	hosts_fixture_init(&t, "", "");
 	for (size_t i = 0; i < 6; i++) {
-		town_ask(&t, t.pool, &requests[i]);
+		hosts_fixture_ask(&t, t.pool, &requests[i]);
 		slots[i] = requests[i].slot;
 	}
 	assert_string_equal(t.dialed, "abcabc");
 	assert_int_equal(slots[1]->pool_host->host->port, 2);
 	for (size_t i = 0; i < 6; i++)
-		town_give(&t, &requests[i]);
+		hosts_fixture_give(&t, &requests[i]);
 	for (size_t i = 0; i < 6; i++) {
-		town_ask(&t, t.pool, &requests[i]);
+		hosts_fixture_ask(&t, t.pool, &requests[i]);
 		assert_ptr_equal(requests[i].slot, slots[i < 3 ? i + 3 : i - 3]);
 	}
 	for (size_t i = 0; i < 6; i++)
-		town_give(&t, &requests[i]);
-	town_done(&t);
+		hosts_fixture_give(&t, &requests[i]);
+	hosts_fixture_done(&t);
 }
 
 static void disable_stays_until_failure(void **state)
 {
 	struct pool_request requests[4];
-	struct town t;
+	struct hosts_fixture t;
 
 	(void)state;
-	town_init(&t, "load_balance_hosts=disable weight=1,1,5", "");
-	town_ask(&t, t.pool, &requests[0]);
-	town_ask(&t, t.pool, &requests[1]);
+	hosts_fixture_init(&t, "load_balance_hosts=disable weight=1,1,5", "");
+	hosts_fixture_ask(&t, t.pool, &requests[0]);
+	hosts_fixture_ask(&t, t.pool, &requests[1]);
 	assert_string_equal(t.dialed, "aa");
 	t.dead = "ab";
-	town_ask(&t, t.pool, &requests[2]);
+	hosts_fixture_ask(&t, t.pool, &requests[2]);
 	/* the next host is tried at once, without waiting for server_login_retry */
 	assert_string_equal(t.dialed, "aaabc");
 	t.dead = "";
 	t.w.now += 1000 * (uint64_t)SECOND;
-	town_ask(&t, t.pool, &requests[3]);
+	hosts_fixture_ask(&t, t.pool, &requests[3]);
 	assert_string_equal(t.dialed, "aaabcc");
 	for (size_t i = 0; i < 4; i++)
-		town_give(&t, &requests[i]);
-	town_done(&t);
+		hosts_fixture_give(&t, &requests[i]);
+	hosts_fixture_done(&t);
 }
 
 static void a_host_that_fails_is_left_out(void **state)
 {
 	struct pool_request requests[3];
-	struct town t;
+	struct hosts_fixture t;
 
 	(void)state;
-	town_init(&t, "", "server_login_retry=10\n");
+	hosts_fixture_init(&t, "", "server_login_retry=10\n");
 	t.dead = "a";
 	t.is_blind = true;
-	town_ask(&t, t.pool, &requests[0]);
+	hosts_fixture_ask(&t, t.pool, &requests[0]);
 	assert_non_null(requests[0].slot);
 	assert_string_equal(t.dialed, "ab");
 	assert_false(t.pool->failure.kind);
-	struct host *a = town_host(&t, 0);
+	struct host *a = hosts_fixture_host(&t, 0);
 	assert_true(a->is_down);
 	assert_int_equal(a->failures, 1);
 	assert_string_equal(a->last_error, "connect failed");
 	/* until the monitor has looked, which is soon */
 	assert_true(t.is_hinted);
 	assert_int_equal(a->retry_us, t.w.now + SECOND);
-	town_ask(&t, t.pool, &requests[1]);
-	town_ask(&t, t.pool, &requests[2]);
+	hosts_fixture_ask(&t, t.pool, &requests[1]);
+	hosts_fixture_ask(&t, t.pool, &requests[2]);
 	assert_string_equal(t.dialed, "abcb");
 	/* other pools of the database know that the host is down */
 	struct pool_request other;
-	town_ask(&t, world_pool(&t.w, "d", "other"), &other);
+	hosts_fixture_ask(&t, fixture_pool(&t.w, "d", "other"), &other);
 	assert_string_equal(t.dialed, "abcbc");
-	town_give(&t, &other);
+	hosts_fixture_give(&t, &other);
 	for (size_t i = 0; i < 3; i++)
-		town_give(&t, &requests[i]);
-	town_done(&t);
+		hosts_fixture_give(&t, &requests[i]);
+	hosts_fixture_done(&t);
 }
 
 /* Nobody tries a host that the monitor knows to be down.  When it is back, it gets its
  * usual share, and no more. */
 static void a_host_that_comes_back_gets_its_share(void **state)
 {
-	struct town t;
+	struct hosts_fixture t;
 
 	(void)state;
-	town_init(&t, "", "server_login_retry=10\nserver_idle_timeout=0\n");
+	hosts_fixture_init(&t, "", "server_login_retry=10\nserver_idle_timeout=0\n");
 	t.dead = "a";
 	run_clients(&t, 30, 1);
-	struct host *a = town_host(&t, 0);
+	struct host *a = hosts_fixture_host(&t, 0);
 	assert_int_equal(a->failures, 1);
 	assert_true(a->is_down);
 	for (int i = 0; i < 20; i++) {
@@ -314,65 +316,65 @@ static void a_host_that_comes_back_gets_its_share(void **state)
 	}
 	assert_int_equal(a->failures, 1);
 	t.dead = "";
-	town_look(&t);
+	hosts_fixture_look(&t);
 	assert_false(a->is_down);
-	uint64_t before = town_host(&t, 1)->assignments;
+	uint64_t before = hosts_fixture_host(&t, 1)->assignments;
 	run_clients(&t, 300, 3);
 	assert_in_range(a->assignments, 70, 120);
-	assert_in_range(town_host(&t, 1)->assignments - before, 90, 130);
-	town_done(&t);
+	assert_in_range(hosts_fixture_host(&t, 1)->assignments - before, 90, 130);
+	hosts_fixture_done(&t);
 }
 
 /* A host does not answer: its clients go elsewhere, and it is used when it answers. */
 static void a_slow_login_is_not_waited_for(void **state)
 {
 	struct pool_request a, b;
-	struct town t;
+	struct hosts_fixture t;
 
 	(void)state;
-	town_init(&t, "", "");
-	world_join(t.pool, &a);
-	world_ask(&t.w, &a, VERDICT_WAIT);
-	world_next(&t.w, t.pool, VERDICT_DIAL);
-	struct slot *slow = town_begin_dial(&t, t.pool);
-	struct verdict v = world_next(&t.w, t.pool, VERDICT_NONE);
+	hosts_fixture_init(&t, "", "");
+	fixture_join(t.pool, &a);
+	fixture_ask(&t.w, &a, VERDICT_WAIT);
+	fixture_next(&t.w, t.pool, VERDICT_DIAL);
+	struct slot *slow = hosts_fixture_begin_dial(&t, t.pool);
+	struct verdict v = fixture_next(&t.w, t.pool, VERDICT_NONE);
 	assert_true(v.wake_us == t.w.now + SECOND / 5);
 	t.w.now += SECOND / 5;
-	town_serve(&t, t.pool);
+	hosts_fixture_serve(&t, t.pool);
 	assert_non_null(a.slot);
 	assert_string_equal(a.slot->pool_host->host->name, "b");
-	assert_int_equal(town_host(&t, 0)->slow_logins, 1);
+	assert_int_equal(hosts_fixture_host(&t, 0)->slow_logins, 1);
 	/* no client waits for that host any more */
-	town_ask(&t, world_pool(&t.w, "d", "other"), &b);
+	hosts_fixture_ask(&t, fixture_pool(&t.w, "d", "other"), &b);
 	assert_non_null(b.slot);
 	assert_string_equal(b.slot->pool_host->host->name, "c");
-	town_end_dial(&t, slow);
-	assert_int_equal(town_host(&t, 0)->slow_logins, 0);
-	assert_true(hosts_may_serve(t.pool, town_host(&t, 0)));
-	town_give(&t, &a);
-	town_give(&t, &b);
+	hosts_fixture_end_dial(&t, slow);
+	assert_int_equal(hosts_fixture_host(&t, 0)->slow_logins, 0);
+	assert_true(hosts_may_serve(t.pool, hosts_fixture_host(&t, 0)));
+	hosts_fixture_give(&t, &a);
+	hosts_fixture_give(&t, &b);
 	/* or the slow login fails */
 	t.dead = "a";
-	town_close(&t, slow);
-	world_join(t.pool, &a);
+	hosts_fixture_close(&t, slow);
+	fixture_join(t.pool, &a);
 	slow = NULL;
 	for (size_t i = 0; i < SLOTS && !slow; i++) {
 		if (t.slots[i].pool == t.pool)
-			town_close(&t, &t.slots[i]);
+			hosts_fixture_close(&t, &t.slots[i]);
 	}
-	town_host(&t, 0)->turns = 0;
-	world_ask(&t.w, &a, VERDICT_WAIT);
-	world_next(&t.w, t.pool, VERDICT_DIAL);
-	slow = town_begin_dial(&t, t.pool);
+	hosts_fixture_host(&t, 0)->turns = 0;
+	fixture_ask(&t.w, &a, VERDICT_WAIT);
+	fixture_next(&t.w, t.pool, VERDICT_DIAL);
+	slow = hosts_fixture_begin_dial(&t, t.pool);
 	assert_string_equal(slow->pool_host->host->name, "a");
 	t.w.now += SECOND / 5;
-	town_serve(&t, t.pool);
+	hosts_fixture_serve(&t, t.pool);
 	assert_non_null(a.slot);
-	town_end_dial(&t, slow);
-	assert_true(town_host(&t, 0)->is_down);
-	assert_int_equal(town_host(&t, 0)->slow_logins, 0);
-	town_give(&t, &a);
-	town_done(&t);
+	hosts_fixture_end_dial(&t, slow);
+	assert_true(hosts_fixture_host(&t, 0)->is_down);
+	assert_int_equal(hosts_fixture_host(&t, 0)->slow_logins, 0);
+	hosts_fixture_give(&t, &a);
+	hosts_fixture_done(&t);
 }
 
 /* A slow login keeps no client from hosts that are up, also in a full pool, and may end
@@ -380,61 +382,61 @@ static void a_slow_login_is_not_waited_for(void **state)
 static void a_slow_login_takes_no_room(void **state)
 {
 	struct pool_request requests[3];
-	struct town t;
+	struct hosts_fixture t;
 
 	(void)state;
 	for (int ends = 0; ends < 2; ends++) {
-		town_init(&t, "", "default_pool_size=2\n");
+		hosts_fixture_init(&t, "", "default_pool_size=2\n");
 		t.is_blind = true;
-		world_join(t.pool, &requests[0]);
-		world_ask(&t.w, &requests[0], VERDICT_WAIT);
-		world_next(&t.w, t.pool, VERDICT_DIAL);
-		struct slot *slow = town_begin_dial(&t, t.pool);
+		fixture_join(t.pool, &requests[0]);
+		fixture_ask(&t.w, &requests[0], VERDICT_WAIT);
+		fixture_next(&t.w, t.pool, VERDICT_DIAL);
+		struct slot *slow = hosts_fixture_begin_dial(&t, t.pool);
 		t.w.now += SECOND / 5;
-		town_serve(&t, t.pool);
-		town_ask(&t, t.pool, &requests[1]);
+		hosts_fixture_serve(&t, t.pool);
+		hosts_fixture_ask(&t, t.pool, &requests[1]);
 		assert_non_null(requests[0].slot);
 		assert_non_null(requests[1].slot);
 		assert_int_equal(pool_server_count(t.pool), 3);
 		if (ends)
-			town_end_dial(&t, slow);
+			hosts_fixture_end_dial(&t, slow);
 		else
-			town_close(&t, slow);
+			hosts_fixture_close(&t, slow);
 		assert_int_equal(t.pool->balance.slow_logins, 0);
-		assert_int_equal(town_host(&t, 0)->slow_logins, 0);
+		assert_int_equal(hosts_fixture_host(&t, 0)->slow_logins, 0);
 		/* one connection too many goes as soon as it is idle */
-		town_serve(&t, t.pool);
+		hosts_fixture_serve(&t, t.pool);
 		assert_int_equal(pool_connected_count(t.pool), 2);
-		town_give(&t, &requests[0]);
-		town_give(&t, &requests[1]);
-		town_done(&t);
+		hosts_fixture_give(&t, &requests[0]);
+		hosts_fixture_give(&t, &requests[1]);
+		hosts_fixture_done(&t);
 	}
 }
 
 static void all_down_is_waited_for(void **state)
 {
 	struct pool_request a;
-	struct town t;
+	struct hosts_fixture t;
 
 	(void)state;
-	town_init(&t, "", "server_login_retry=10\n");
+	hosts_fixture_init(&t, "", "server_login_retry=10\n");
 	t.dead = "abc";
-	town_ask(&t, t.pool, &a);
+	hosts_fixture_ask(&t, t.pool, &a);
 	assert_null(a.slot);
 	assert_string_equal(t.dialed, "abc");
 	assert_true(t.pool->failure.kind);
 	/* the monitor's next word is waited for */
-	struct verdict v = world_next(&t.w, t.pool, VERDICT_NONE);
+	struct verdict v = fixture_next(&t.w, t.pool, VERDICT_NONE);
 	assert_true(v.wake_us == UINT64_MAX);
 	t.dead = "ac";
-	town_look(&t);
-	assert_true(world_was_kicked(&t.w, t.pool));
-	town_serve(&t, t.pool);
+	hosts_fixture_look(&t);
+	assert_true(fixture_was_scheduled(&t.w, t.pool));
+	hosts_fixture_serve(&t, t.pool);
 	assert_non_null(a.slot);
 	assert_string_equal(t.dialed, "abcb");
 	assert_false(t.pool->failure.kind);
-	town_give(&t, &a);
-	town_done(&t);
+	hosts_fixture_give(&t, &a);
+	hosts_fixture_done(&t);
 }
 
 /* A wrong password does not mark the host as down, but the next one is tried.  When all
@@ -442,54 +444,55 @@ static void all_down_is_waited_for(void **state)
 static void a_refused_login_leaves_the_host_up(void **state)
 {
 	struct pool_request a;
-	struct town t;
+	struct hosts_fixture t;
 
 	(void)state;
-	town_init(&t, "", "");
-	world_join(t.pool, &a);
-	world_ask(&t.w, &a, VERDICT_WAIT);
+	hosts_fixture_init(&t, "", "");
+	fixture_join(t.pool, &a);
+	fixture_ask(&t.w, &a, VERDICT_WAIT);
 	for (size_t i = 0; i < 3; i++) {
-		world_next(&t.w, t.pool, VERDICT_DIAL);
-		struct slot *slot = town_begin_dial(&t, t.pool);
-		assert_ptr_equal(slot->pool_host->host, town_host(&t, i));
+		fixture_next(&t.w, t.pool, VERDICT_DIAL);
+		struct slot *slot = hosts_fixture_begin_dial(&t, t.pool);
+		assert_ptr_equal(slot->pool_host->host, hosts_fixture_host(&t, i));
 		pool_dial_failed(slot, DIAL_LOGIN, "wrong password", "28P01", t.w.now);
-		town_close(&t, slot);
-		assert_false(town_host(&t, i)->is_down);
-		assert_int_equal(town_host(&t, i)->failures, 0);
+		hosts_fixture_close(&t, slot);
+		assert_false(hosts_fixture_host(&t, i)->is_down);
+		assert_int_equal(hosts_fixture_host(&t, i)->failures, 0);
 	}
 	assert_true(t.pool->failure.kind);
-	world_next(&t.w, t.pool, VERDICT_REFUSE);
+	fixture_next(&t.w, t.pool, VERDICT_REFUSE);
 	pool_part(&a);
-	town_done(&t);
+	hosts_fixture_done(&t);
 }
 
 static void what_is_known_outlives_a_reload(void **state)
 {
 	struct pool_request a;
-	struct town t;
+	struct hosts_fixture t;
 
 	(void)state;
-	town_init(&t, "", "");
+	hosts_fixture_init(&t, "", "");
 	t.dead = "a";
-	town_ask(&t, t.pool, &a);
-	struct host *down = town_host(&t, 0), *lent = town_host(&t, 1);
+	hosts_fixture_ask(&t, t.pool, &a);
+	struct host *down = hosts_fixture_host(&t, 0),
+		    *lent = hosts_fixture_host(&t, 1);
 	assert_ptr_equal(a.slot->pool_host->host, lent);
-	world_adopt(&t.w, "[databases]\nd=host=x,a port=7,1\n[pgbouncer]\n", NULL);
-	assert_ptr_equal(town_host(&t, 1), down);
+	fixture_adopt(&t.w, "[databases]\nd=host=x,a port=7,1\n[pgbouncer]\n", NULL);
+	assert_ptr_equal(hosts_fixture_host(&t, 1), down);
 	assert_true(down->is_down);
-	assert_string_equal(town_host(&t, 0)->name, "x");
+	assert_string_equal(hosts_fixture_host(&t, 0)->name, "x");
 	/* when its last connection closes, the record of the removed host is freed */
 	assert_false(lent->is_listed);
 	assert_int_equal(lent->connections, 1);
 	struct slot *slot = a.slot;
 	assert_int_equal(pool_give(slot, t.w.now).kind, VERDICT_RETIRE);
-	town_close(&t, slot);
+	hosts_fixture_close(&t, slot);
 	pool_part(&a);
 	pool_free_if_unused(t.pool);
 	for (size_t i = 0; i < 3; i++)
 		host_watch_done(&t.watches[i]);
 	host_group_done(&t.group);
-	world_done(&t.w);
+	fixture_done(&t.w);
 }
 
 int main(void)

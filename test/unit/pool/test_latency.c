@@ -11,7 +11,7 @@
 #include <cmocka.h>
 /* clang-format on */
 
-#include "world.h"
+#include "pool_fixture.h"
 
 struct figures {
 	struct histogram *total[LATENCY_KINDS], *recent[LATENCY_KINDS];
@@ -114,33 +114,34 @@ static void names(void **state)
  * used. */
 static void waits_and_connections(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct pool_request first, second, third;
 	struct slot slot = {.state = SLOT_NONE};
 	struct figures f;
 
 	(void)state;
-	world_init(&w, "[databases]\ndb=\n[pgbouncer]\npool_mode=transaction\ndefault_"
-		       "pool_size=1\n");
-	struct pool *pool = world_pool(&w, "db", "u");
+	fixture_init(&w,
+	    "[databases]\ndb=\n[pgbouncer]\npool_mode=transaction\ndefault_"
+	    "pool_size=1\n");
+	struct pool *pool = fixture_pool(&w, "db", "u");
 	assert_true(latency_is_empty(&pool->latency));
-	world_join(pool, &first);
-	world_join(pool, &second);
-	world_join(pool, &third);
-	world_ask(&w, &first, VERDICT_WAIT);
-	world_next(&w, pool, VERDICT_DIAL);
+	fixture_join(pool, &first);
+	fixture_join(pool, &second);
+	fixture_join(pool, &third);
+	fixture_ask(&w, &first, VERDICT_WAIT);
+	fixture_next(&w, pool, VERDICT_DIAL);
 	pool_dialing(pool, &slot, w.now);
 	w.now += 300;
 	pool_got_login_params(pool);
 	assert_int_equal(pool_logged_in(&slot, w.now).kind, VERDICT_GRANT);
-	world_ask(&w, &second, VERDICT_WAIT);
-	world_ask(&w, &third, VERDICT_WAIT);
+	fixture_ask(&w, &second, VERDICT_WAIT);
+	fixture_ask(&w, &third, VERDICT_WAIT);
 	pool_withdraw(&third); /* the client got no server */
 	w.now += 2000;
-	world_give(&w, &slot, VERDICT_GRANT);
-	world_give(&w, &slot, VERDICT_REST);
-	world_ask(&w, &first, VERDICT_GRANT);
-	world_give(&w, &slot, VERDICT_REST);
+	fixture_give(&w, &slot, VERDICT_GRANT);
+	fixture_give(&w, &slot, VERDICT_REST);
+	fixture_ask(&w, &first, VERDICT_GRANT);
+	fixture_give(&w, &slot, VERDICT_REST);
 
 	figures_of(&f, &pool->latency);
 	assert_int_equal(histogram_count(f.total[LATENCY_WAIT]), 3);
@@ -155,7 +156,7 @@ static void waits_and_connections(void **state)
 	pool_part(&first);
 	pool_part(&second);
 	pool_part(&third);
-	world_gone(&w, &slot);
+	fixture_gone(&w, &slot);
 	/* The pool is in the snapshots until it has nothing recent. */
 	pool->stats = pool->history.older = pool->history.newer = (struct stats){0};
 	catalog_snapshot_stats(w.c, w.now);
@@ -166,7 +167,7 @@ static void waits_and_connections(void **state)
 	assert_null(f.recent[LATENCY_WAIT]);
 	assert_int_equal(histogram_count(f.total[LATENCY_WAIT]), 3);
 	figures_done(&f);
-	world_done(&w);
+	fixture_done(&w);
 }
 
 int main(void)

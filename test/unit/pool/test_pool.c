@@ -12,7 +12,7 @@
 #include <cmocka.h>
 /* clang-format on */
 
-#include "world.h"
+#include "pool_fixture.h"
 
 #define TRANSACTION "pool_mode=transaction\nserver_check_query=\n"
 
@@ -20,14 +20,14 @@
 #define INI(settings) "[databases]\ndb=\n[pgbouncer]\n" TRANSACTION settings
 
 /* Closes all servers and clients, and checks that no memory leaks. */
-static void leave(struct world *w, struct slot *slots, size_t slot_count,
+static void leave(struct fixture *w, struct slot *slots, size_t slot_count,
     struct pool_request *requests, size_t ask_count)
 {
 	for (size_t i = 0; i < slot_count; i++)
 		pool_gone(&slots[i], w->now);
 	for (size_t i = 0; i < ask_count; i++)
 		pool_part(&requests[i]);
-	world_done(w);
+	fixture_done(w);
 }
 #define LEAVE(w, slots, requests)                                     \
 	leave(w, slots, sizeof(slots) / sizeof((slots)[0]), requests, \
@@ -35,33 +35,33 @@ static void leave(struct world *w, struct slot *slots, size_t slot_count,
 
 static void lends_and_takes_back(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[1];
 	struct pool_request requests[2];
 
 	(void)state;
-	world_init(&w, INI("default_pool_size=1\n"));
-	struct pool *pool = world_pool(&w, "db", "u");
-	world_join(pool, &requests[0]);
-	world_join(pool, &requests[1]);
-	world_ask(&w, &requests[0], VERDICT_WAIT);
-	assert_true(world_was_kicked(&w, pool));
+	fixture_init(&w, INI("default_pool_size=1\n"));
+	struct pool *pool = fixture_pool(&w, "db", "u");
+	fixture_join(pool, &requests[0]);
+	fixture_join(pool, &requests[1]);
+	fixture_ask(&w, &requests[0], VERDICT_WAIT);
+	assert_true(fixture_was_scheduled(&w, pool));
 	w.now += 3;
 	assert_int_equal(pool_max_wait(pool, w.now), 3);
-	struct verdict v = world_dial(&w, pool, &slots[0], VERDICT_GRANT);
+	struct verdict v = fixture_dial(&w, pool, &slots[0], VERDICT_GRANT);
 	assert_ptr_equal(v.request, &requests[0]);
 	assert_ptr_equal(v.slot, &slots[0]);
 	assert_int_equal(requests[0].state, REQUEST_LINKED);
 	assert_int_equal(pool->stats.server_assignment_count, 1);
 	assert_int_equal(pool->stats.wait_time_us, 3);
-	world_ask(&w, &requests[1], VERDICT_WAIT);
-	assert_true(world_next(&w, pool, VERDICT_NONE).wake_us == UINT64_MAX);
-	v = world_give(&w, &slots[0], VERDICT_GRANT);
+	fixture_ask(&w, &requests[1], VERDICT_WAIT);
+	assert_true(fixture_next(&w, pool, VERDICT_NONE).wake_us == UINT64_MAX);
+	v = fixture_give(&w, &slots[0], VERDICT_GRANT);
 	assert_ptr_equal(v.request, &requests[1]);
 	assert_int_equal(requests[0].state, REQUEST_RESTING);
-	v = world_give(&w, &slots[0], VERDICT_REST);
+	v = fixture_give(&w, &slots[0], VERDICT_REST);
 	assert_int_equal(v.wake_us, w.now + 600 * (uint64_t)SECOND);
-	v = world_ask(&w, &requests[0], VERDICT_GRANT);
+	v = fixture_ask(&w, &requests[0], VERDICT_GRANT);
 	assert_ptr_equal(v.slot, &slots[0]);
 	pool_gone(&slots[0], w.now);
 	assert_int_equal(requests[0].state, REQUEST_RESTING);
@@ -71,113 +71,113 @@ static void lends_and_takes_back(void **state)
 }
 
 /* Fills a pool with n idle servers, the last one at the front. */
-static void fill(struct world *w, struct pool *pool, struct slot *slots,
+static void fill(struct fixture *w, struct pool *pool, struct slot *slots,
     struct pool_request *requests, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		world_join(pool, &requests[i]);
-		world_ask(w, &requests[i], VERDICT_WAIT);
-		world_dial(w, pool, &slots[i], VERDICT_GRANT);
+		fixture_join(pool, &requests[i]);
+		fixture_ask(w, &requests[i], VERDICT_WAIT);
+		fixture_dial(w, pool, &slots[i], VERDICT_GRANT);
 	}
 	for (size_t i = 0; i < n; i++) {
-		world_give(w, &slots[i], VERDICT_REST);
+		fixture_give(w, &slots[i], VERDICT_REST);
 		w->now++;
 	}
 }
 
 static void last_used_first(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[3];
 	struct pool_request requests[3];
 
 	(void)state;
-	world_init(&w, INI(""));
-	struct pool *pool = world_pool(&w, "db", "u");
+	fixture_init(&w, INI(""));
+	struct pool *pool = fixture_pool(&w, "db", "u");
 	fill(&w, pool, slots, requests, 3);
-	assert_ptr_equal(world_ask(&w, &requests[0], VERDICT_GRANT).slot, &slots[2]);
-	world_give(&w, &slots[2], VERDICT_REST);
-	world_set(&w, "server_round_robin", "1");
-	assert_ptr_equal(world_ask(&w, &requests[0], VERDICT_GRANT).slot, &slots[2]);
-	world_give(&w, &slots[2], VERDICT_REST);
-	assert_ptr_equal(world_ask(&w, &requests[0], VERDICT_GRANT).slot, &slots[1]);
+	assert_ptr_equal(fixture_ask(&w, &requests[0], VERDICT_GRANT).slot, &slots[2]);
+	fixture_give(&w, &slots[2], VERDICT_REST);
+	fixture_set(&w, "server_round_robin", "1");
+	assert_ptr_equal(fixture_ask(&w, &requests[0], VERDICT_GRANT).slot, &slots[2]);
+	fixture_give(&w, &slots[2], VERDICT_REST);
+	assert_ptr_equal(fixture_ask(&w, &requests[0], VERDICT_GRANT).slot, &slots[1]);
 	LEAVE(&w, slots, requests);
 }
 
 static void resets_and_checks(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[1];
 	struct pool_request requests[2];
 
 	(void)state;
-	world_init(&w, INI("server_reset_query_always=1\nserver_check_delay=0\n"));
-	world_set(&w, "server_check_query", "select 1");
-	struct pool *pool = world_pool(&w, "db", "u");
-	world_join(pool, &requests[0]);
-	world_join(pool, &requests[1]);
-	world_ask(&w, &requests[0], VERDICT_WAIT);
+	fixture_init(&w, INI("server_reset_query_always=1\nserver_check_delay=0\n"));
+	fixture_set(&w, "server_check_query", "select 1");
+	struct pool *pool = fixture_pool(&w, "db", "u");
+	fixture_join(pool, &requests[0]);
+	fixture_join(pool, &requests[1]);
+	fixture_ask(&w, &requests[0], VERDICT_WAIT);
 	/* A new server has said that it is ready: its first use needs no check. */
-	world_dial(&w, pool, &slots[0], VERDICT_GRANT);
-	world_set(&w, "server_reset_query_always", "0");
-	world_give(&w, &slots[0], VERDICT_REST);
-	world_set(&w, "server_reset_query_always", "1");
+	fixture_dial(&w, pool, &slots[0], VERDICT_GRANT);
+	fixture_set(&w, "server_reset_query_always", "0");
+	fixture_give(&w, &slots[0], VERDICT_REST);
+	fixture_set(&w, "server_reset_query_always", "1");
 	assert_int_equal(slots[0].state, SLOT_USED);
-	world_ask(&w, &requests[0], VERDICT_WAIT);
-	assert_ptr_equal(world_next(&w, pool, VERDICT_CHECK).slot, &slots[0]);
+	fixture_ask(&w, &requests[0], VERDICT_WAIT);
+	assert_ptr_equal(fixture_next(&w, pool, VERDICT_CHECK).slot, &slots[0]);
 	/* The client waits for the server that is being tested. */
-	world_next(&w, pool, VERDICT_NONE);
+	fixture_next(&w, pool, VERDICT_NONE);
 	assert_ptr_equal(pool_tested(&slots[0], w.now).request, &requests[0]);
-	world_ask(&w, &requests[1], VERDICT_WAIT);
-	world_give(&w, &slots[0], VERDICT_RESET);
+	fixture_ask(&w, &requests[1], VERDICT_WAIT);
+	fixture_give(&w, &slots[0], VERDICT_RESET);
 	assert_int_equal(slots[0].state, SLOT_TESTED);
 	/* After a reset the server is not checked. */
 	assert_int_equal(pool_tested(&slots[0], w.now).kind, VERDICT_REST);
 	assert_int_equal(slots[0].state, SLOT_USED);
-	world_next(&w, pool, VERDICT_CHECK);
+	fixture_next(&w, pool, VERDICT_CHECK);
 	/* The client has left: the server is checked again before the next one gets
 	 * it. */
 	pool_withdraw(&requests[1]);
 	assert_int_equal(pool_tested(&slots[0], w.now).kind, VERDICT_REST);
 	assert_int_equal(slots[0].state, SLOT_USED);
-	world_ask(&w, &requests[1], VERDICT_WAIT);
+	fixture_ask(&w, &requests[1], VERDICT_WAIT);
 	/* No check query is configured any more. */
-	world_set(&w, "server_check_query", "");
-	assert_ptr_equal(world_next(&w, pool, VERDICT_GRANT).slot, &slots[0]);
-	world_give(&w, &slots[0], VERDICT_RESET);
+	fixture_set(&w, "server_check_query", "");
+	assert_ptr_equal(fixture_next(&w, pool, VERDICT_GRANT).slot, &slots[0]);
+	fixture_give(&w, &slots[0], VERDICT_RESET);
 	assert_int_equal(pool_tested(&slots[0], w.now).kind, VERDICT_REST);
 	assert_int_equal(slots[0].state, SLOT_IDLE);
-	world_set(&w, "server_reset_query_always", "0");
-	world_ask(&w, &requests[1], VERDICT_GRANT);
-	world_set(&w, "pool_mode", "session");
-	world_give(&w, &slots[0], VERDICT_RESET);
+	fixture_set(&w, "server_reset_query_always", "0");
+	fixture_ask(&w, &requests[1], VERDICT_GRANT);
+	fixture_set(&w, "pool_mode", "session");
+	fixture_give(&w, &slots[0], VERDICT_RESET);
 	LEAVE(&w, slots, requests);
 }
 
 /* A reset runs once, and not while a cancel request is on its way to the server. */
 static void session_state_left_behind_is_reset(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[1];
 	struct pool_request requests[1];
 
 	(void)state;
-	world_init(&w, INI(TRANSACTION "server_reset_query=clean\n"));
-	struct pool *pool = world_pool(&w, "db", "u");
-	world_join(pool, &requests[0]);
-	world_ask(&w, &requests[0], VERDICT_WAIT);
-	world_dial(&w, pool, &slots[0], VERDICT_GRANT);
+	fixture_init(&w, INI(TRANSACTION "server_reset_query=clean\n"));
+	struct pool *pool = fixture_pool(&w, "db", "u");
+	fixture_join(pool, &requests[0]);
+	fixture_ask(&w, &requests[0], VERDICT_WAIT);
+	fixture_dial(&w, pool, &slots[0], VERDICT_GRANT);
 	slots[0].needs_reset = true;
 	slots[0].cancels_in_flight = 1;
-	world_give(&w, &slots[0], VERDICT_PARK);
+	fixture_give(&w, &slots[0], VERDICT_PARK);
 	assert_int_equal(pool_cancel_done(&slots[0], w.now).kind, VERDICT_RESET);
 	assert_int_equal(pool_tested(&slots[0], w.now).kind, VERDICT_REST);
-	world_ask(&w, &requests[0], VERDICT_GRANT);
-	world_give(&w, &slots[0], VERDICT_REST);
-	world_ask(&w, &requests[0], VERDICT_GRANT);
+	fixture_ask(&w, &requests[0], VERDICT_GRANT);
+	fixture_give(&w, &slots[0], VERDICT_REST);
+	fixture_ask(&w, &requests[0], VERDICT_GRANT);
 	slots[0].needs_reset = true;
-	world_set(&w, "server_reset_query", "");
-	world_give(&w, &slots[0], VERDICT_RETIRE);
+	fixture_set(&w, "server_reset_query", "");
+	fixture_give(&w, &slots[0], VERDICT_RETIRE);
 	LEAVE(&w, slots, requests);
 }
 
@@ -185,62 +185,63 @@ static void session_state_left_behind_is_reset(void **state)
  * server from then on, and a session begins with a server that nobody else has used. */
 static void another_mode_inherits_no_session_state(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[3];
 	struct pool_request requests[3];
 
 	(void)state;
-	world_init(&w, INI(TRANSACTION "server_reset_query=clean\n"));
-	struct pool *pool = world_pool(&w, "db", "u");
+	fixture_init(&w, INI(TRANSACTION "server_reset_query=clean\n"));
+	struct pool *pool = fixture_pool(&w, "db", "u");
 	fill(&w, pool, slots, requests, 3);
-	world_ask(&w, &requests[0], VERDICT_GRANT);
-	world_ask(&w, &requests[1], VERDICT_GRANT);
-	world_set(&w, "pool_mode", "session");
-	world_next(&w, pool, VERDICT_RETIRE);
+	fixture_ask(&w, &requests[0], VERDICT_GRANT);
+	fixture_ask(&w, &requests[1], VERDICT_GRANT);
+	fixture_set(&w, "pool_mode", "session");
+	fixture_next(&w, pool, VERDICT_RETIRE);
 	requests[1].slot->cancels_in_flight = 1;
 	struct slot *first = requests[0].slot, *second = requests[1].slot;
-	world_give(&w, second, VERDICT_PARK);
-	world_set(&w, "pool_mode", "transaction");
-	world_give(&w, first, VERDICT_RESET);
+	fixture_give(&w, second, VERDICT_PARK);
+	fixture_set(&w, "pool_mode", "transaction");
+	fixture_give(&w, first, VERDICT_RESET);
 	assert_int_equal(pool_tested(first, w.now).kind, VERDICT_REST);
 	assert_int_equal(pool_cancel_done(second, w.now).kind, VERDICT_RESET);
 	assert_int_equal(pool_tested(second, w.now).kind, VERDICT_REST);
 	/* Between the other modes nothing changes. */
-	world_set(&w, "pool_mode", "statement");
-	world_ask(&w, &requests[0], VERDICT_GRANT);
-	world_give(&w, requests[0].slot, VERDICT_REST);
-	world_ask(&w, &requests[0], VERDICT_GRANT);
+	fixture_set(&w, "pool_mode", "statement");
+	fixture_ask(&w, &requests[0], VERDICT_GRANT);
+	fixture_give(&w, requests[0].slot, VERDICT_REST);
+	fixture_ask(&w, &requests[0], VERDICT_GRANT);
 	first = requests[0].slot;
-	world_set(&w, "pool_mode", "session");
-	assert_string_equal(world_next(&w, pool, VERDICT_RETIRE).text,
+	fixture_set(&w, "pool_mode", "session");
+	assert_string_equal(fixture_next(&w, pool, VERDICT_RETIRE).text,
 	    "database configuration changed");
-	world_give(&w, first, VERDICT_RESET);
+	fixture_give(&w, first, VERDICT_RESET);
 	assert_int_equal(pool_tested(first, w.now).kind, VERDICT_REST);
 	LEAVE(&w, slots, requests);
 }
 
 static void session_state_in_force(void **state)
 {
-	struct world w;
+	struct fixture w;
 
 	(void)state;
-	world_init(&w, INI("session_state=clean\n"));
-	assert_int_equal(scope_session_state(scope_of_pool(world_pool(&w, "db", "u"))),
+	fixture_init(&w, INI("session_state=clean\n"));
+	assert_int_equal(
+	    scope_session_state(scope_of_pool(fixture_pool(&w, "db", "u"))),
 	    SESSION_STATE_CLEAN);
-	world_done(&w);
+	fixture_done(&w);
 }
 
 static void idle_ones_are_reviewed(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[3];
 	struct pool_request requests[3];
 
 	(void)state;
-	world_init(&w, INI("server_idle_timeout=60\nserver_lifetime=300\n"
-			   "default_pool_size=3\nmin_pool_size=2\n"));
-	world_set(&w, "server_check_query", "select 1");
-	struct pool *pool = world_pool(&w, "db", "u");
+	fixture_init(&w, INI("server_idle_timeout=60\nserver_lifetime=300\n"
+			     "default_pool_size=3\nmin_pool_size=2\n"));
+	fixture_set(&w, "server_check_query", "select 1");
+	struct pool *pool = fixture_pool(&w, "db", "u");
 	uint64_t start = w.now;
 	fill(&w, pool, slots, requests, 3);
 	struct verdict v = pool_review(&slots[0], w.now);
@@ -275,27 +276,27 @@ static void idle_ones_are_reviewed(void **state)
 
 static void lifetime_ends_at_release(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[2];
 	struct pool_request requests[2];
 
 	(void)state;
-	world_init(&w, INI("server_lifetime=100\ndefault_pool_size=2\n"));
-	struct pool *pool = world_pool(&w, "db", "u");
+	fixture_init(&w, INI("server_lifetime=100\ndefault_pool_size=2\n"));
+	struct pool *pool = fixture_pool(&w, "db", "u");
 	fill(&w, pool, slots, requests, 2);
-	world_ask(&w, &requests[0], VERDICT_GRANT);
-	world_ask(&w, &requests[1], VERDICT_GRANT);
+	fixture_ask(&w, &requests[0], VERDICT_GRANT);
+	fixture_ask(&w, &requests[1], VERDICT_GRANT);
 	w.now += 200 * SECOND;
 	assert_string_equal(
-	    world_give(&w, &slots[0], VERDICT_RETIRE).text, "server lifetime over");
-	world_give(&w, &slots[1], VERDICT_REST);
-	world_set(&w, "server_lifetime", "0");
-	world_ask(&w, &requests[0], VERDICT_GRANT);
-	world_give(&w, &slots[1], VERDICT_RETIRE);
+	    fixture_give(&w, &slots[0], VERDICT_RETIRE).text, "server lifetime over");
+	fixture_give(&w, &slots[1], VERDICT_REST);
+	fixture_set(&w, "server_lifetime", "0");
+	fixture_ask(&w, &requests[0], VERDICT_GRANT);
+	fixture_give(&w, &slots[1], VERDICT_RETIRE);
 	/* A new server is kept until its first use. */
 	pool_gone(&slots[0], w.now);
-	world_ask(&w, &requests[0], VERDICT_WAIT);
-	world_next(&w, pool, VERDICT_DIAL);
+	fixture_ask(&w, &requests[0], VERDICT_WAIT);
+	fixture_next(&w, pool, VERDICT_DIAL);
 	slots[0] = (struct slot){.state = SLOT_NONE};
 	pool_dialing(pool, &slots[0], w.now);
 	pool_withdraw(&requests[0]);
@@ -306,32 +307,32 @@ static void lifetime_ends_at_release(void **state)
 
 static void dirty_ones_go(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[4];
 	struct pool_request requests[4];
 
 	(void)state;
-	world_init(&w, INI("default_pool_size=4\n"));
-	struct pool *pool = world_pool(&w, "db", "u");
+	fixture_init(&w, INI("default_pool_size=4\n"));
+	struct pool *pool = fixture_pool(&w, "db", "u");
 	fill(&w, pool, slots, requests, 3);
 	slots[3] = (struct slot){.state = SLOT_NONE};
 	pool_dialing(pool, &slots[3], w.now);
-	world_ask(&w, &requests[0], VERDICT_GRANT);
-	world_was_kicked(&w, pool);
+	fixture_ask(&w, &requests[0], VERDICT_GRANT);
+	fixture_was_scheduled(&w, pool);
 	pool_mark_dirty(pool);
-	assert_true(world_was_kicked(&w, pool));
+	assert_true(fixture_was_scheduled(&w, pool));
 	assert_false(pool_has_login_params(pool));
 	/* The pool never lends the old servers, even before pool_next has seen them. */
-	world_ask(&w, &requests[1], VERDICT_WAIT);
+	fixture_ask(&w, &requests[1], VERDICT_WAIT);
 	assert_string_equal(
-	    world_next(&w, pool, VERDICT_RETIRE).text, "connect string changed");
+	    fixture_next(&w, pool, VERDICT_RETIRE).text, "connect string changed");
 	for (int i = 0; i < 2; i++)
-		assert_string_equal(world_next(&w, pool, VERDICT_RETIRE).text,
+		assert_string_equal(fixture_next(&w, pool, VERDICT_RETIRE).text,
 		    "database configuration changed");
-	world_next(&w, pool, VERDICT_DIAL);
+	fixture_next(&w, pool, VERDICT_DIAL);
 	assert_string_equal(
-	    world_give(&w, &slots[2], VERDICT_RETIRE).text, "close_needed");
-	world_join(pool, &requests[3]);
+	    fixture_give(&w, &slots[2], VERDICT_RETIRE).text, "close_needed");
+	fixture_join(pool, &requests[3]);
 	LEAVE(&w, slots, requests);
 }
 
@@ -339,92 +340,93 @@ static void dirty_ones_go(void **state)
  * it and for replication clients. */
 static void login_params(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[2];
 	struct pool_request requests[4];
 
 	(void)state;
-	world_init(&w, INI("default_pool_size=1\n"));
-	struct pool *pool = world_pool(&w, "db", "u");
+	fixture_init(&w, INI("default_pool_size=1\n"));
+	struct pool *pool = fixture_pool(&w, "db", "u");
 	for (int i = 0; i < 4; i++)
-		world_join(pool, &requests[i]);
+		fixture_join(pool, &requests[i]);
 	requests[0].is_logged_in = false;
 	assert_int_equal(
 	    pool_ask(&requests[0], REQUEST_PARAMS, w.now).kind, VERDICT_WAIT);
-	world_dial(&w, pool, &slots[0], VERDICT_REST);
-	assert_ptr_equal(world_next(&w, pool, VERDICT_ADMIT).request, &requests[0]);
-	world_next(&w, pool, VERDICT_NONE);
-	world_ask(&w, &requests[0], VERDICT_GRANT);
-	world_ask(&w, &requests[1], VERDICT_WAIT);
-	world_next(&w, pool, VERDICT_NONE);
+	fixture_dial(&w, pool, &slots[0], VERDICT_REST);
+	assert_ptr_equal(fixture_next(&w, pool, VERDICT_ADMIT).request, &requests[0]);
+	fixture_next(&w, pool, VERDICT_NONE);
+	fixture_ask(&w, &requests[0], VERDICT_GRANT);
+	fixture_ask(&w, &requests[1], VERDICT_WAIT);
+	fixture_next(&w, pool, VERDICT_NONE);
 	pool_mark_dirty(pool);
 	assert_int_equal(
 	    pool_ask(&requests[2], REQUEST_PARAMS, w.now).kind, VERDICT_WAIT);
-	world_next(&w, pool, VERDICT_NONE);
+	fixture_next(&w, pool, VERDICT_NONE);
 	assert_int_equal(
 	    pool_ask(&requests[3], REQUEST_REPLICATION, w.now).kind, VERDICT_WAIT);
-	world_next(&w, pool, VERDICT_NONE);
-	world_give(&w, &slots[0], VERDICT_RETIRE);
-	world_next(&w, pool, VERDICT_DIAL);
+	fixture_next(&w, pool, VERDICT_NONE);
+	fixture_give(&w, &slots[0], VERDICT_RETIRE);
+	fixture_next(&w, pool, VERDICT_DIAL);
 	slots[1] = (struct slot){.state = SLOT_NONE};
 	pool_dialing(pool, &slots[1], w.now);
-	world_next(&w, pool, VERDICT_NONE);
+	fixture_next(&w, pool, VERDICT_NONE);
 	pool_got_login_params(pool);
-	assert_ptr_equal(world_next(&w, pool, VERDICT_ADMIT).request, &requests[2]);
+	assert_ptr_equal(fixture_next(&w, pool, VERDICT_ADMIT).request, &requests[2]);
 	assert_ptr_equal(pool_logged_in(&slots[1], w.now).request, &requests[1]);
 	/* The next one is the replication client's turn. */
-	world_ask(&w, &requests[2], VERDICT_WAIT);
-	world_next(&w, pool, VERDICT_NONE);
-	assert_string_equal(world_give(&w, &slots[1], VERDICT_RETIRE).text, "evicted");
-	assert_true(world_next(&w, pool, VERDICT_DIAL).is_replication);
+	fixture_ask(&w, &requests[2], VERDICT_WAIT);
+	fixture_next(&w, pool, VERDICT_NONE);
+	assert_string_equal(
+	    fixture_give(&w, &slots[1], VERDICT_RETIRE).text, "evicted");
+	assert_true(fixture_next(&w, pool, VERDICT_DIAL).is_replication);
 	LEAVE(&w, slots, requests);
 }
 
 static void paused_pools(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[3];
 	struct pool_request requests[5];
 
 	(void)state;
-	world_init(&w, INI(""));
-	struct pool *pool = world_pool(&w, "db", "u");
+	fixture_init(&w, INI(""));
+	struct pool *pool = fixture_pool(&w, "db", "u");
 	fill(&w, pool, slots, requests, 2);
-	world_ask(&w, &requests[0], VERDICT_GRANT);
+	fixture_ask(&w, &requests[0], VERDICT_GRANT);
 	for (int i = 2; i < 5; i++)
-		world_join(pool, &requests[i]);
-	world_was_kicked(&w, pool);
+		fixture_join(pool, &requests[i]);
+	fixture_was_scheduled(&w, pool);
 	pool->database->paused = true;
-	catalog_kick_all(w.c, pool->database);
-	assert_true(world_was_kicked(&w, pool));
-	world_ask(&w, &requests[2], VERDICT_WAIT);
-	struct verdict v = world_next(&w, pool, VERDICT_RETIRE);
+	catalog_schedule_all(w.c, pool->database);
+	assert_true(fixture_was_scheduled(&w, pool));
+	fixture_ask(&w, &requests[2], VERDICT_WAIT);
+	struct verdict v = fixture_next(&w, pool, VERDICT_RETIRE);
 	assert_ptr_equal(v.slot, &slots[0]);
 	assert_string_equal(v.text, "pause mode");
-	world_next(&w, pool, VERDICT_NONE);
+	fixture_next(&w, pool, VERDICT_NONE);
 	assert_string_equal(
-	    world_give(&w, &slots[1], VERDICT_RETIRE).text, "pause mode");
+	    fixture_give(&w, &slots[1], VERDICT_RETIRE).text, "pause mode");
 	/* The pool opens no server, not for a login either. */
 	pool_mark_dirty(pool);
 	assert_int_equal(
 	    pool_ask(&requests[3], REQUEST_PARAMS, w.now).kind, VERDICT_WAIT);
-	world_next(&w, pool, VERDICT_NONE);
+	fixture_next(&w, pool, VERDICT_NONE);
 	pool_got_login_params(pool);
-	assert_ptr_equal(world_next(&w, pool, VERDICT_ADMIT).request, &requests[3]);
+	assert_ptr_equal(fixture_next(&w, pool, VERDICT_ADMIT).request, &requests[3]);
 	pool->database->paused = false;
-	world_next(&w, pool, VERDICT_DIAL);
+	fixture_next(&w, pool, VERDICT_DIAL);
 	slots[2] = (struct slot){.state = SLOT_NONE};
 	pool_dialing(pool, &slots[2], w.now);
 	w.c->paused = true;
-	assert_ptr_equal(world_next(&w, pool, VERDICT_RETIRE).slot, &slots[2]);
+	assert_ptr_equal(fixture_next(&w, pool, VERDICT_RETIRE).slot, &slots[2]);
 	pool_gone(&slots[2], w.now);
 	w.c->paused = false;
 	/* A cancelled dial was no failure: the next attempt may follow at once. */
-	world_dial(&w, pool, &slots[2], VERDICT_GRANT);
+	fixture_dial(&w, pool, &slots[2], VERDICT_GRANT);
 	/* The reset runs before the pause. */
-	world_set(&w, "server_reset_query_always", "1");
+	fixture_set(&w, "server_reset_query_always", "1");
 	w.c->paused = true;
-	world_give(&w, &slots[2], VERDICT_RESET);
+	fixture_give(&w, &slots[2], VERDICT_RESET);
 	v = pool_tested(&slots[2], w.now);
 	assert_string_equal(v.text, "pause mode");
 	LEAVE(&w, slots, requests);
@@ -432,79 +434,79 @@ static void paused_pools(void **state)
 
 static void shutting_down(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[1];
 	struct pool_request requests[3];
 
 	(void)state;
-	world_init(&w, INI("default_pool_size=1\n"));
-	struct pool *pool = world_pool(&w, "db", "u");
+	fixture_init(&w, INI("default_pool_size=1\n"));
+	struct pool *pool = fixture_pool(&w, "db", "u");
 	fill(&w, pool, slots, requests, 1);
-	world_join(pool, &requests[1]);
-	world_join(pool, &requests[2]);
-	world_ask(&w, &requests[0], VERDICT_GRANT);
-	world_ask(&w, &requests[1], VERDICT_WAIT);
+	fixture_join(pool, &requests[1]);
+	fixture_join(pool, &requests[2]);
+	fixture_ask(&w, &requests[0], VERDICT_GRANT);
+	fixture_ask(&w, &requests[1], VERDICT_WAIT);
 	w.c->paused = w.c->refuse_waiting = true;
 	assert_string_equal(
-	    world_ask(&w, &requests[2], VERDICT_REFUSE).text, "server shutting down");
-	struct verdict v = world_next(&w, pool, VERDICT_REFUSE);
+	    fixture_ask(&w, &requests[2], VERDICT_REFUSE).text, "server shutting down");
+	struct verdict v = fixture_next(&w, pool, VERDICT_REFUSE);
 	assert_ptr_equal(v.request, &requests[1]);
 	assert_string_equal(v.text, "server shutting down");
 	assert_string_equal(v.sqlstate, "57P01");
 	assert_int_equal(requests[1].state, REQUEST_RESTING);
-	world_next(&w, pool, VERDICT_NONE);
-	world_give(&w, &slots[0], VERDICT_RETIRE);
+	fixture_next(&w, pool, VERDICT_NONE);
+	fixture_give(&w, &slots[0], VERDICT_RETIRE);
 	LEAVE(&w, slots, requests);
 }
 
 /* Another process has taken over, and only there the pause can be ended. */
 static void paused_clients_are_sent_away(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[1];
 	struct pool_request requests[3];
 
 	(void)state;
-	world_init(&w, INI("default_pool_size=1\n"));
-	struct pool *pool = world_pool(&w, "db", "u");
+	fixture_init(&w, INI("default_pool_size=1\n"));
+	struct pool *pool = fixture_pool(&w, "db", "u");
 	fill(&w, pool, slots, requests, 1);
-	world_join(pool, &requests[1]);
-	world_join(pool, &requests[2]);
-	world_ask(&w, &requests[0], VERDICT_GRANT);
+	fixture_join(pool, &requests[1]);
+	fixture_join(pool, &requests[2]);
+	fixture_ask(&w, &requests[0], VERDICT_GRANT);
 	catalog_refuse_paused(w.c);
 	pool->database->paused = true;
-	world_ask(&w, &requests[1], VERDICT_WAIT);
+	fixture_ask(&w, &requests[1], VERDICT_WAIT);
 	catalog_refuse_paused(w.c);
-	struct verdict v = world_next(&w, pool, VERDICT_REFUSE);
+	struct verdict v = fixture_next(&w, pool, VERDICT_REFUSE);
 	assert_ptr_equal(v.request, &requests[1]);
 	assert_string_equal(v.text, "server shutting down");
-	world_next(&w, pool, VERDICT_NONE);
+	fixture_next(&w, pool, VERDICT_NONE);
 	/* those who come later may be moved before the next look */
-	world_ask(&w, &requests[2], VERDICT_WAIT);
-	world_next(&w, pool, VERDICT_NONE);
+	fixture_ask(&w, &requests[2], VERDICT_WAIT);
+	fixture_next(&w, pool, VERDICT_NONE);
 	catalog_refuse_paused(w.c);
-	world_next(&w, pool, VERDICT_REFUSE);
-	world_next(&w, pool, VERDICT_NONE);
-	world_give(&w, &slots[0], VERDICT_RETIRE);
+	fixture_next(&w, pool, VERDICT_REFUSE);
+	fixture_next(&w, pool, VERDICT_NONE);
+	fixture_give(&w, &slots[0], VERDICT_RETIRE);
 	LEAVE(&w, slots, requests);
 }
 
 static void queue_has_a_limit(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[1];
 	struct pool_request requests[5];
 
 	(void)state;
-	world_init(&w, INI("default_pool_size=1\nmax_waiting_clients=2\n"));
-	struct pool *pool = world_pool(&w, "db", "u");
+	fixture_init(&w, INI("default_pool_size=1\nmax_waiting_clients=2\n"));
+	struct pool *pool = fixture_pool(&w, "db", "u");
 	fill(&w, pool, slots, requests, 1);
 	for (int i = 1; i < 5; i++)
-		world_join(pool, &requests[i]);
-	world_ask(&w, &requests[0], VERDICT_GRANT);
-	world_ask(&w, &requests[1], VERDICT_WAIT);
-	world_ask(&w, &requests[2], VERDICT_WAIT);
-	struct verdict v = world_ask(&w, &requests[3], VERDICT_REFUSE);
+		fixture_join(pool, &requests[i]);
+	fixture_ask(&w, &requests[0], VERDICT_GRANT);
+	fixture_ask(&w, &requests[1], VERDICT_WAIT);
+	fixture_ask(&w, &requests[2], VERDICT_WAIT);
+	struct verdict v = fixture_ask(&w, &requests[3], VERDICT_REFUSE);
 	assert_true(v.is_full);
 	assert_string_equal(
 	    v.text, "too many clients are waiting (max_waiting_clients)");
@@ -514,56 +516,56 @@ static void queue_has_a_limit(void **state)
 	/* a client that logs in gets the known login parameters and does not wait */
 	v = pool_ask(&requests[4], REQUEST_PARAMS, w.now);
 	assert_int_equal(v.kind, VERDICT_WAIT);
-	assert_ptr_equal(world_next(&w, pool, VERDICT_ADMIT).request, &requests[4]);
-	world_set(&w, "max_waiting_clients", "3");
-	world_ask(&w, &requests[3], VERDICT_WAIT);
+	assert_ptr_equal(fixture_next(&w, pool, VERDICT_ADMIT).request, &requests[4]);
+	fixture_set(&w, "max_waiting_clients", "3");
+	fixture_ask(&w, &requests[3], VERDICT_WAIT);
 	/* a lower limit does not refuse clients that already wait */
-	world_set(&w, "max_waiting_clients", "1");
-	world_next(&w, pool, VERDICT_NONE);
+	fixture_set(&w, "max_waiting_clients", "1");
+	fixture_next(&w, pool, VERDICT_NONE);
 	assert_int_equal(pool->waiting.count, 3);
-	assert_true(world_ask(&w, &requests[4], VERDICT_REFUSE).is_full);
-	world_set(&w, "max_waiting_clients", "0");
-	world_ask(&w, &requests[4], VERDICT_WAIT);
+	assert_true(fixture_ask(&w, &requests[4], VERDICT_REFUSE).is_full);
+	fixture_set(&w, "max_waiting_clients", "0");
+	fixture_ask(&w, &requests[4], VERDICT_WAIT);
 	assert_ptr_equal(
-	    world_give(&w, &slots[0], VERDICT_GRANT).request, &requests[1]);
+	    fixture_give(&w, &slots[0], VERDICT_GRANT).request, &requests[1]);
 	LEAVE(&w, slots, requests);
 }
 
-static void failed_dial(struct world *w, struct pool *pool, enum dial_failure kind,
+static void failed_dial(struct fixture *w, struct pool *pool, enum dial_failure kind,
     const char *text, const char *sqlstate)
 {
 	struct slot slot = {.state = SLOT_NONE};
 
-	world_next(w, pool, VERDICT_DIAL);
+	fixture_next(w, pool, VERDICT_DIAL);
 	pool_dialing(pool, &slot, w->now);
-	world_was_kicked(w, pool);
+	fixture_was_scheduled(w, pool);
 	pool_dial_failed(&slot, kind, text, sqlstate, w->now);
 	assert_int_equal(slot.state, SLOT_NONE);
 	assert_int_equal(pool_server_count(pool), pool_connected_count(pool));
-	assert_true(world_was_kicked(w, pool));
+	assert_true(fixture_was_scheduled(w, pool));
 	pool_gone(&slot, w->now);
 	assert_null(slot.pool);
 }
 
 static void retries_are_spaced(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[1];
 	struct pool_request requests[3];
 
 	(void)state;
-	world_init(&w, INI("server_login_retry=15\n"));
-	struct pool *pool = world_pool(&w, "db", "u");
+	fixture_init(&w, INI("server_login_retry=15\n"));
+	struct pool *pool = fixture_pool(&w, "db", "u");
 	for (int i = 0; i < 3; i++)
-		world_join(pool, &requests[i]);
-	world_ask(&w, &requests[0], VERDICT_WAIT);
+		fixture_join(pool, &requests[i]);
+	fixture_ask(&w, &requests[0], VERDICT_WAIT);
 	uint64_t start = w.now;
 	failed_dial(&w, pool, DIAL_NETWORK, "connect failed", NULL);
 	w.now += SECOND;
 	/* Clients that wait continue to wait; a client that asks now is refused. */
 	assert_int_equal(
-	    world_next(&w, pool, VERDICT_NONE).wake_us, start + 15 * SECOND);
-	struct verdict v = world_ask(&w, &requests[1], VERDICT_REFUSE);
+	    fixture_next(&w, pool, VERDICT_NONE).wake_us, start + 15 * SECOND);
+	struct verdict v = fixture_ask(&w, &requests[1], VERDICT_REFUSE);
 	assert_string_equal(v.text, "server login has been failing, cached error: "
 				    "connect failed (server_login_retry)");
 	assert_string_equal(v.sqlstate, "57P03");
@@ -573,120 +575,120 @@ static void retries_are_spaced(void **state)
 	w.now = start + 15 * SECOND;
 	failed_dial(
 	    &w, pool, DIAL_NOT_YET, "the database system is starting up", "57P03");
-	world_next(&w, pool, VERDICT_NONE);
+	fixture_next(&w, pool, VERDICT_NONE);
 	pool_withdraw(&requests[0]);
 	pool_withdraw(&requests[2]);
 	/* No client waits; a client that is refused after server_login_retry makes the
 	 * pool try again. */
 	w.now += 15 * SECOND;
-	world_next(&w, pool, VERDICT_NONE);
-	world_ask(&w, &requests[1], VERDICT_REFUSE);
-	world_dial(&w, pool, &slots[0], VERDICT_REST);
-	world_ask(&w, &requests[1], VERDICT_GRANT);
+	fixture_next(&w, pool, VERDICT_NONE);
+	fixture_ask(&w, &requests[1], VERDICT_REFUSE);
+	fixture_dial(&w, pool, &slots[0], VERDICT_REST);
+	fixture_ask(&w, &requests[1], VERDICT_GRANT);
 	/* The success ends the failure: clients of a full pool wait again. */
 	pool_gone(&slots[0], w.now);
-	world_ask(&w, &requests[2], VERDICT_WAIT);
+	fixture_ask(&w, &requests[2], VERDICT_WAIT);
 	LEAVE(&w, slots, requests);
 }
 
 /* Each attempt fails within the turn in which it began. */
 static void no_row_of_attempts_in_one_turn(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct pool_request requests[1];
 
 	(void)state;
-	world_init(&w, INI("server_login_retry=0\n"));
-	struct pool *pool = world_pool(&w, "db", "u");
-	world_join(pool, &requests[0]);
-	world_ask(&w, &requests[0], VERDICT_WAIT);
+	fixture_init(&w, INI("server_login_retry=0\n"));
+	struct pool *pool = fixture_pool(&w, "db", "u");
+	fixture_join(pool, &requests[0]);
+	fixture_ask(&w, &requests[0], VERDICT_WAIT);
 	failed_dial(&w, pool, DIAL_NETWORK, "connect failed", NULL);
-	uint64_t wake_us = world_next(&w, pool, VERDICT_NONE).wake_us;
+	uint64_t wake_us = fixture_next(&w, pool, VERDICT_NONE).wake_us;
 	assert_true(wake_us > w.now && wake_us < w.now + SECOND / 10);
 	w.now = wake_us;
 	failed_dial(&w, pool, DIAL_NETWORK, "connect failed", NULL);
-	world_next(&w, pool, VERDICT_NONE);
+	fixture_next(&w, pool, VERDICT_NONE);
 	pool_part(&requests[0]);
-	world_done(&w);
+	fixture_done(&w);
 }
 
 /* A reset or check query that hangs delays no client while there is room. */
 static void tests_that_hang_are_not_awaited(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[3];
 	struct pool_request requests[2];
 
 	(void)state;
-	world_init(
+	fixture_init(
 	    &w, INI("pool_mode=session\ndefault_pool_size=3\nserver_check_delay=1\n"));
-	world_set(&w, "server_check_query", "select 1");
-	struct pool *pool = world_pool(&w, "db", "u");
+	fixture_set(&w, "server_check_query", "select 1");
+	struct pool *pool = fixture_pool(&w, "db", "u");
 	for (int i = 0; i < 2; i++)
-		world_join(pool, &requests[i]);
-	world_ask(&w, &requests[0], VERDICT_WAIT);
-	world_dial(&w, pool, &slots[0], VERDICT_GRANT);
-	world_give(&w, &slots[0], VERDICT_RESET);
-	world_ask(&w, &requests[1], VERDICT_WAIT);
+		fixture_join(pool, &requests[i]);
+	fixture_ask(&w, &requests[0], VERDICT_WAIT);
+	fixture_dial(&w, pool, &slots[0], VERDICT_GRANT);
+	fixture_give(&w, &slots[0], VERDICT_RESET);
+	fixture_ask(&w, &requests[1], VERDICT_WAIT);
 	/* The client waits for the reset, but only for a moment. */
-	uint64_t wake_us = world_next(&w, pool, VERDICT_NONE).wake_us;
+	uint64_t wake_us = fixture_next(&w, pool, VERDICT_NONE).wake_us;
 	assert_true(wake_us > w.now && wake_us <= w.now + SECOND);
 	w.now = wake_us;
-	world_dial(&w, pool, &slots[1], VERDICT_GRANT);
-	world_give(&w, &slots[1], VERDICT_RESET);
+	fixture_dial(&w, pool, &slots[1], VERDICT_GRANT);
+	fixture_give(&w, &slots[1], VERDICT_RESET);
 	assert_int_equal(pool_tested(&slots[1], w.now).kind, VERDICT_REST);
 	w.now += 2 * SECOND;
 	assert_int_equal(pool_review(&slots[1], w.now).kind, VERDICT_REST);
 	assert_int_equal(slots[1].state, SLOT_USED);
-	world_ask(&w, &requests[0], VERDICT_WAIT);
+	fixture_ask(&w, &requests[0], VERDICT_WAIT);
 	/* One reset hangs already; the check of the other server hangs as well. */
-	assert_ptr_equal(world_next(&w, pool, VERDICT_CHECK).slot, &slots[1]);
-	wake_us = world_next(&w, pool, VERDICT_NONE).wake_us;
+	assert_ptr_equal(fixture_next(&w, pool, VERDICT_CHECK).slot, &slots[1]);
+	wake_us = fixture_next(&w, pool, VERDICT_NONE).wake_us;
 	assert_true(wake_us > w.now && wake_us <= w.now + SECOND);
 	w.now = wake_us;
-	world_dial(&w, pool, &slots[2], VERDICT_GRANT);
+	fixture_dial(&w, pool, &slots[2], VERDICT_GRANT);
 	/* The pool has no room for another server. */
-	world_ask(&w, &requests[1], VERDICT_WAIT);
-	assert_true(world_next(&w, pool, VERDICT_NONE).wake_us == UINT64_MAX);
+	fixture_ask(&w, &requests[1], VERDICT_WAIT);
+	assert_true(fixture_next(&w, pool, VERDICT_NONE).wake_us == UINT64_MAX);
 	LEAVE(&w, slots, requests);
 }
 
 static void login_errors_reach_who_waits(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[1];
 	struct pool_request requests[2];
 	char text[1000];
 
 	(void)state;
-	world_init(&w, INI(""));
-	struct pool *pool = world_pool(&w, "db", "u");
-	world_join(pool, &requests[0]);
-	world_join(pool, &requests[1]);
-	world_ask(&w, &requests[0], VERDICT_WAIT);
+	fixture_init(&w, INI(""));
+	struct pool *pool = fixture_pool(&w, "db", "u");
+	fixture_join(pool, &requests[0]);
+	fixture_join(pool, &requests[1]);
+	fixture_ask(&w, &requests[0], VERDICT_WAIT);
 	pool_ask(&requests[1], REQUEST_PARAMS, w.now);
 	failed_dial(&w, pool, DIAL_LOGIN, "no such role", "28000");
 	for (int i = 0; i < 2; i++) {
-		struct verdict v = world_next(&w, pool, VERDICT_REFUSE);
+		struct verdict v = fixture_next(&w, pool, VERDICT_REFUSE);
 		assert_ptr_equal(v.request, &requests[i]);
 		assert_string_equal(v.text, "no such role");
 		assert_string_equal(v.sqlstate, "28000");
 	}
-	world_next(&w, pool, VERDICT_NONE);
+	fixture_next(&w, pool, VERDICT_NONE);
 	/* A pool with a server and login parameters refuses no client. */
 	w.now += 15 * SECOND;
-	world_ask(&w, &requests[0], VERDICT_REFUSE);
-	world_dial(&w, pool, &slots[0], VERDICT_REST);
-	world_ask(&w, &requests[0], VERDICT_GRANT);
-	world_ask(&w, &requests[1], VERDICT_WAIT);
+	fixture_ask(&w, &requests[0], VERDICT_REFUSE);
+	fixture_dial(&w, pool, &slots[0], VERDICT_REST);
+	fixture_ask(&w, &requests[0], VERDICT_GRANT);
+	fixture_ask(&w, &requests[1], VERDICT_WAIT);
 	memset(text, 'x', sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';
 	memcpy(text + 399, "\xc3\xa4", 2); /* this two-byte character must not be cut */
 	failed_dial(&w, pool, DIAL_LOGIN, text, "53300");
-	world_next(&w, pool, VERDICT_NONE);
+	fixture_next(&w, pool, VERDICT_NONE);
 	pool_gone(&slots[0], w.now);
 	pool_withdraw(&requests[1]);
-	struct verdict v = world_ask(&w, &requests[1], VERDICT_REFUSE);
+	struct verdict v = fixture_ask(&w, &requests[1], VERDICT_REFUSE);
 	assert_true(strlen(v.text) < 480);
 	assert_non_null(strstr(v.text, "xxx (server_login_retry)"));
 	assert_int_equal(strlen(pool->failure.text), 99);
@@ -695,89 +697,89 @@ static void login_errors_reach_who_waits(void **state)
 
 static void reserve(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[3];
 	struct pool_request requests[4];
 
 	(void)state;
-	world_init(&w, INI("default_pool_size=1\nreserve_pool_size=1\n"
-			   "reserve_pool_timeout=5\n"));
-	struct pool *pool = world_pool(&w, "db", "u");
+	fixture_init(&w, INI("default_pool_size=1\nreserve_pool_size=1\n"
+			     "reserve_pool_timeout=5\n"));
+	struct pool *pool = fixture_pool(&w, "db", "u");
 	fill(&w, pool, slots, requests, 1);
-	world_ask(&w, &requests[0], VERDICT_GRANT);
+	fixture_ask(&w, &requests[0], VERDICT_GRANT);
 	for (int i = 1; i < 4; i++)
-		world_join(pool, &requests[i]);
-	world_ask(&w, &requests[1], VERDICT_WAIT);
+		fixture_join(pool, &requests[i]);
+	fixture_ask(&w, &requests[1], VERDICT_WAIT);
 	assert_int_equal(
-	    world_next(&w, pool, VERDICT_NONE).wake_us, w.now + 5 * SECOND);
+	    fixture_next(&w, pool, VERDICT_NONE).wake_us, w.now + 5 * SECOND);
 	w.now += 5 * SECOND;
-	world_ask(&w, &requests[2], VERDICT_WAIT);
-	struct verdict v = world_next(&w, pool, VERDICT_DIAL);
+	fixture_ask(&w, &requests[2], VERDICT_WAIT);
+	struct verdict v = fixture_next(&w, pool, VERDICT_DIAL);
 	assert_true(v.is_reserve);
 	assert_ptr_equal(
-	    world_dial(&w, pool, &slots[1], VERDICT_GRANT).request, &requests[1]);
+	    fixture_dial(&w, pool, &slots[1], VERDICT_GRANT).request, &requests[1]);
 	/* The reserve is used up, so the pool need not look again. */
-	assert_true(world_next(&w, pool, VERDICT_NONE).wake_us == UINT64_MAX);
+	assert_true(fixture_next(&w, pool, VERDICT_NONE).wake_us == UINT64_MAX);
 	pool_withdraw(&requests[2]);
-	world_give(&w, &slots[0], VERDICT_REST);
-	world_give(&w, &slots[1], VERDICT_REST);
-	world_set(&w, "reserve_pool_size", "0");
-	v = world_next(&w, pool, VERDICT_RETIRE);
+	fixture_give(&w, &slots[0], VERDICT_REST);
+	fixture_give(&w, &slots[1], VERDICT_REST);
+	fixture_set(&w, "reserve_pool_size", "0");
+	v = fixture_next(&w, pool, VERDICT_RETIRE);
 	assert_ptr_equal(v.slot, &slots[0]);
 	assert_string_equal(v.text, "too many servers in the pool");
-	world_next(&w, pool, VERDICT_NONE);
+	fixture_next(&w, pool, VERDICT_NONE);
 	slots[2] = (struct slot){.state = SLOT_NONE};
 	LEAVE(&w, slots, requests);
 }
 
 static void room_is_made_and_handed_on(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[3];
 	struct pool_request requests[5];
 
 	(void)state;
-	world_init(&w, INI("max_db_connections=2\n"));
-	struct pool *a = world_pool(&w, "db", "a"), *b = world_pool(&w, "db", "b");
-	struct pool *c = world_pool(&w, "db", "c");
+	fixture_init(&w, INI("max_db_connections=2\n"));
+	struct pool *a = fixture_pool(&w, "db", "a"), *b = fixture_pool(&w, "db", "b");
+	struct pool *c = fixture_pool(&w, "db", "c");
 	fill(&w, a, slots, requests, 2);
-	world_join(b, &requests[2]);
-	world_join(c, &requests[3]);
-	world_join(a, &requests[4]);
-	world_ask(&w, &requests[2], VERDICT_WAIT);
+	fixture_join(b, &requests[2]);
+	fixture_join(c, &requests[3]);
+	fixture_join(a, &requests[4]);
+	fixture_ask(&w, &requests[2], VERDICT_WAIT);
 	/* The server of another pool that was idle longest is evicted. */
-	struct verdict v = world_next(&w, b, VERDICT_RETIRE);
+	struct verdict v = fixture_next(&w, b, VERDICT_RETIRE);
 	assert_ptr_equal(v.slot, &slots[0]);
 	assert_string_equal(v.text, "evicted");
 	pool_gone(&slots[0], w.now);
-	world_dial(&w, b, &slots[0], VERDICT_GRANT);
-	world_ask(&w, &requests[0], VERDICT_GRANT);
+	fixture_dial(&w, b, &slots[0], VERDICT_GRANT);
+	fixture_ask(&w, &requests[0], VERDICT_GRANT);
 	/* No server can be evicted now: both pools are queued, in order. */
-	world_ask(&w, &requests[3], VERDICT_WAIT);
-	world_next(&w, c, VERDICT_NONE);
+	fixture_ask(&w, &requests[3], VERDICT_WAIT);
+	fixture_next(&w, c, VERDICT_NONE);
 	assert_true(heap_has(&c->part.rooms[CONN_LIMIT_DATABASE]));
-	world_ask(&w, &requests[4], VERDICT_WAIT);
-	world_next(&w, a, VERDICT_NONE);
-	world_was_kicked(&w, c);
+	fixture_ask(&w, &requests[4], VERDICT_WAIT);
+	fixture_next(&w, a, VERDICT_NONE);
+	fixture_was_scheduled(&w, c);
 	/* Pool a has a waiting client of its own. */
 	assert_ptr_equal(
-	    world_give(&w, &slots[1], VERDICT_GRANT).request, &requests[4]);
-	world_was_kicked(&w, c);
-	world_give(&w, &slots[1], VERDICT_REST);
-	assert_true(world_was_kicked(&w, c));
-	assert_ptr_equal(world_next(&w, c, VERDICT_RETIRE).slot, &slots[1]);
+	    fixture_give(&w, &slots[1], VERDICT_GRANT).request, &requests[4]);
+	fixture_was_scheduled(&w, c);
+	fixture_give(&w, &slots[1], VERDICT_REST);
+	assert_true(fixture_was_scheduled(&w, c));
+	assert_ptr_equal(fixture_next(&w, c, VERDICT_RETIRE).slot, &slots[1]);
 	pool_gone(&slots[1], w.now);
-	world_dial(&w, c, &slots[1], VERDICT_GRANT);
+	fixture_dial(&w, c, &slots[1], VERDICT_GRANT);
 	assert_false(heap_has(&c->part.rooms[CONN_LIMIT_DATABASE]));
-	/* The next pool in the queue is kicked when the first needs no room. */
-	world_ask(&w, &requests[0], VERDICT_WAIT);
-	world_next(&w, a, VERDICT_NONE);
+	/* The next pool in the queue is scheduled when the first needs no room. */
+	fixture_ask(&w, &requests[0], VERDICT_WAIT);
+	fixture_next(&w, a, VERDICT_NONE);
 	assert_true(heap_has(&a->part.rooms[CONN_LIMIT_DATABASE]));
-	world_was_kicked(&w, a);
-	world_give(&w, &slots[0], VERDICT_REST);
-	assert_true(world_was_kicked(&w, a));
+	fixture_was_scheduled(&w, a);
+	fixture_give(&w, &slots[0], VERDICT_REST);
+	assert_true(fixture_was_scheduled(&w, a));
 	pool_withdraw(&requests[0]);
-	world_next(&w, a, VERDICT_NONE);
+	fixture_next(&w, a, VERDICT_NONE);
 	assert_true(heap_is_empty(&a->database->limit->starving));
 	slots[2] = (struct slot){.state = SLOT_NONE};
 	LEAVE(&w, slots, requests);
@@ -786,71 +788,71 @@ static void room_is_made_and_handed_on(void **state)
 /* Two pools share one connection.  The first pool's clients ask again and again. */
 static void room_is_shared_by_waiting_time(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[1];
 	struct pool_request requests[4];
 
 	(void)state;
-	world_init(&w, INI("max_db_connections=1\n"));
-	struct pool *a = world_pool(&w, "db", "a"), *b = world_pool(&w, "db", "b");
+	fixture_init(&w, INI("max_db_connections=1\n"));
+	struct pool *a = fixture_pool(&w, "db", "a"), *b = fixture_pool(&w, "db", "b");
 	for (int i = 0; i < 4; i++)
-		world_join(i < 3 ? a : b, &requests[i]);
-	world_ask(&w, &requests[0], VERDICT_WAIT);
-	world_dial(&w, a, &slots[0], VERDICT_GRANT);
+		fixture_join(i < 3 ? a : b, &requests[i]);
+	fixture_ask(&w, &requests[0], VERDICT_WAIT);
+	fixture_dial(&w, a, &slots[0], VERDICT_GRANT);
 	w.now += SECOND;
-	world_ask(&w, &requests[1], VERDICT_WAIT);
-	world_next(&w, a, VERDICT_NONE);
+	fixture_ask(&w, &requests[1], VERDICT_WAIT);
+	fixture_next(&w, a, VERDICT_NONE);
 	w.now += SECOND;
-	world_ask(&w, &requests[3], VERDICT_WAIT);
-	world_next(&w, b, VERDICT_NONE);
+	fixture_ask(&w, &requests[3], VERDICT_WAIT);
+	fixture_next(&w, b, VERDICT_NONE);
 	w.now += SECOND;
 	/* The pool's own client has waited longer. */
-	world_ask(&w, &requests[2], VERDICT_WAIT);
+	fixture_ask(&w, &requests[2], VERDICT_WAIT);
 	assert_ptr_equal(
-	    world_give(&w, &slots[0], VERDICT_GRANT).request, &requests[1]);
+	    fixture_give(&w, &slots[0], VERDICT_GRANT).request, &requests[1]);
 	/* Now the other pool's client has waited longer. */
-	world_was_kicked(&w, b);
-	struct verdict v = world_give(&w, &slots[0], VERDICT_RETIRE);
+	fixture_was_scheduled(&w, b);
+	struct verdict v = fixture_give(&w, &slots[0], VERDICT_RETIRE);
 	assert_string_equal(v.text, "evicted");
-	assert_true(world_was_kicked(&w, b));
+	assert_true(fixture_was_scheduled(&w, b));
 	/* There is room, but not for the pool whose client came later. */
-	world_next(&w, a, VERDICT_NONE);
+	fixture_next(&w, a, VERDICT_NONE);
 	pool_gone(&slots[0], w.now);
-	world_next(&w, a, VERDICT_NONE);
+	fixture_next(&w, a, VERDICT_NONE);
 	assert_ptr_equal(
-	    world_dial(&w, b, &slots[0], VERDICT_GRANT).request, &requests[3]);
+	    fixture_dial(&w, b, &slots[0], VERDICT_GRANT).request, &requests[3]);
 	w.now += SECOND;
-	world_ask(&w, &requests[0], VERDICT_WAIT);
-	world_give(&w, &slots[0], VERDICT_REST);
-	assert_ptr_equal(world_next(&w, a, VERDICT_RETIRE).slot, &slots[0]);
+	fixture_ask(&w, &requests[0], VERDICT_WAIT);
+	fixture_give(&w, &slots[0], VERDICT_REST);
+	assert_ptr_equal(fixture_next(&w, a, VERDICT_RETIRE).slot, &slots[0]);
 	pool_gone(&slots[0], w.now);
 	assert_ptr_equal(
-	    world_dial(&w, a, &slots[0], VERDICT_GRANT).request, &requests[2]);
+	    fixture_dial(&w, a, &slots[0], VERDICT_GRANT).request, &requests[2]);
 	LEAVE(&w, slots, requests);
 }
 
 static void room_of_users(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[2];
 	struct pool_request requests[3];
 
 	(void)state;
-	world_init(&w, "[databases]\nx=\ny=\n[users]\nu=max_user_connections=1\n"
-		       "[pgbouncer]\n" TRANSACTION);
-	struct pool *x = world_pool(&w, "x", "u"), *y = world_pool(&w, "y", "u");
+	fixture_init(&w, "[databases]\nx=\ny=\n[users]\nu=max_user_connections=1\n"
+			 "[pgbouncer]\n" TRANSACTION);
+	struct pool *x = fixture_pool(&w, "x", "u"), *y = fixture_pool(&w, "y", "u");
 	fill(&w, x, slots, requests, 1);
-	world_ask(&w, &requests[0], VERDICT_GRANT);
-	world_join(y, &requests[1]);
-	world_join(y, &requests[2]);
-	world_ask(&w, &requests[1], VERDICT_WAIT);
-	world_next(&w, y, VERDICT_NONE);
+	fixture_ask(&w, &requests[0], VERDICT_GRANT);
+	fixture_join(y, &requests[1]);
+	fixture_join(y, &requests[2]);
+	fixture_ask(&w, &requests[1], VERDICT_WAIT);
+	fixture_next(&w, y, VERDICT_NONE);
 	assert_true(heap_has(&y->part.rooms[CONN_LIMIT_USER]));
-	world_was_kicked(&w, y);
-	world_give(&w, &slots[0], VERDICT_REST);
-	assert_true(world_was_kicked(&w, y));
-	assert_ptr_equal(world_next(&w, y, VERDICT_RETIRE).slot, &slots[0]);
-	world_dial(&w, y, &slots[1], VERDICT_GRANT);
+	fixture_was_scheduled(&w, y);
+	fixture_give(&w, &slots[0], VERDICT_REST);
+	assert_true(fixture_was_scheduled(&w, y));
+	assert_ptr_equal(fixture_next(&w, y, VERDICT_RETIRE).slot, &slots[0]);
+	fixture_dial(&w, y, &slots[1], VERDICT_GRANT);
 	assert_int_equal(y->user->server_count, 1);
 	LEAVE(&w, slots, requests);
 }
@@ -858,54 +860,55 @@ static void room_of_users(void **state)
 /* min_pool_size opens servers and never evicts any. */
 static void least_size(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[3];
 	struct pool_request requests[1];
 
 	(void)state;
-	world_init(&w, "[databases]\nx=user=f min_pool_size=2 max_db_connections=9\n"
-		       "y=\n[pgbouncer]\nmax_user_connections=3\n" TRANSACTION);
-	struct pool *x = world_pool(&w, "x", "anyone"), *y = world_pool(&w, "y", "f");
+	fixture_init(&w, "[databases]\nx=user=f min_pool_size=2 max_db_connections=9\n"
+			 "y=\n[pgbouncer]\nmax_user_connections=3\n" TRANSACTION);
+	struct pool *x = fixture_pool(&w, "x", "anyone"),
+		    *y = fixture_pool(&w, "y", "f");
 	assert_string_equal(x->user->name, "f");
-	assert_true(world_was_kicked(&w, x));
+	assert_true(fixture_was_scheduled(&w, x));
 	fill(&w, y, slots, requests, 1);
-	world_dial(&w, x, &slots[1], VERDICT_REST);
-	assert_true(world_was_kicked(&w, x));
-	world_set(&w, "max_user_connections", "2");
-	assert_int_equal(world_next(&w, x, VERDICT_NONE).wake_us, w.now + SECOND);
-	world_set(&w, "max_user_connections", "3");
-	world_dial(&w, x, &slots[2], VERDICT_REST);
-	world_next(&w, x, VERDICT_NONE);
+	fixture_dial(&w, x, &slots[1], VERDICT_REST);
+	assert_true(fixture_was_scheduled(&w, x));
+	fixture_set(&w, "max_user_connections", "2");
+	assert_int_equal(fixture_next(&w, x, VERDICT_NONE).wake_us, w.now + SECOND);
+	fixture_set(&w, "max_user_connections", "3");
+	fixture_dial(&w, x, &slots[2], VERDICT_REST);
+	fixture_next(&w, x, VERDICT_NONE);
 	/* A pool without clients and without a forced user opens no servers. */
-	struct pool *unused = world_pool(&w, "y", "other");
-	world_set(&w, "min_pool_size", "1");
-	world_next(&w, unused, VERDICT_NONE);
+	struct pool *unused = fixture_pool(&w, "y", "other");
+	fixture_set(&w, "min_pool_size", "1");
+	fixture_next(&w, unused, VERDICT_NONE);
 	/* The value 0 is unlimited, and then min_pool_size does not apply. */
 	pool_gone(&slots[2], w.now);
-	world_set(&w, "default_pool_size", "0");
-	world_next(&w, x, VERDICT_NONE);
+	fixture_set(&w, "default_pool_size", "0");
+	fixture_next(&w, x, VERDICT_NONE);
 	LEAVE(&w, slots, requests);
 }
 
 static void cancels(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[3];
 	struct pool_request requests[2];
 
 	(void)state;
-	world_init(&w, INI("default_pool_size=1\n"));
-	struct pool *pool = world_pool(&w, "db", "u");
+	fixture_init(&w, INI("default_pool_size=1\n"));
+	struct pool *pool = fixture_pool(&w, "db", "u");
 	fill(&w, pool, slots, requests, 1);
-	world_join(pool, &requests[1]);
-	world_ask(&w, &requests[0], VERDICT_GRANT);
-	world_ask(&w, &requests[1], VERDICT_WAIT);
+	fixture_join(pool, &requests[1]);
+	fixture_ask(&w, &requests[0], VERDICT_GRANT);
+	fixture_ask(&w, &requests[1], VERDICT_WAIT);
 	assert_true(pool_may_dial_cancel(pool));
 	slots[1] = slots[2] = (struct slot){.state = SLOT_NONE};
 	pool_dialing_cancel(pool, &slots[1], w.now);
 	assert_false(pool_may_dial_cancel(pool));
 	slots[0].cancels_in_flight = 2;
-	world_give(&w, &slots[0], VERDICT_PARK);
+	fixture_give(&w, &slots[0], VERDICT_PARK);
 	assert_int_equal(slots[0].state, SLOT_BEING_CANCELED);
 	assert_int_equal(pool_cancel_done(&slots[0], w.now).kind, VERDICT_NONE);
 	assert_ptr_equal(pool_cancel_done(&slots[0], w.now).request, &requests[1]);
@@ -921,15 +924,15 @@ static void cancels(void **state)
 /* The pool has servers of the reserve, or of the time before the limit was lowered. */
 static void one_cancel_may_always_go(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[3];
 	struct pool_request requests[2];
 
 	(void)state;
-	world_init(&w, INI("default_pool_size=2\n"));
-	struct pool *pool = world_pool(&w, "db", "u");
+	fixture_init(&w, INI("default_pool_size=2\n"));
+	struct pool *pool = fixture_pool(&w, "db", "u");
 	fill(&w, pool, slots, requests, 2);
-	world_set(&w, "default_pool_size", "1");
+	fixture_set(&w, "default_pool_size", "1");
 	assert_true(pool_may_dial_cancel(pool));
 	slots[2] = (struct slot){.state = SLOT_NONE};
 	pool_dialing_cancel(pool, &slots[2], w.now);
@@ -941,32 +944,32 @@ static void one_cancel_may_always_go(void **state)
 
 static void replication(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[3];
 	struct pool_request requests[3];
 
 	(void)state;
-	world_init(&w, INI("default_pool_size=2\n"));
-	struct pool *pool = world_pool(&w, "db", "u");
+	fixture_init(&w, INI("default_pool_size=2\n"));
+	struct pool *pool = fixture_pool(&w, "db", "u");
 	fill(&w, pool, slots, requests, 2);
-	world_join(pool, &requests[2]);
+	fixture_join(pool, &requests[2]);
 	assert_int_equal(
 	    pool_ask(&requests[2], REQUEST_REPLICATION, w.now).kind, VERDICT_WAIT);
 	/* Only one server is closed to make room. */
-	assert_ptr_equal(world_next(&w, pool, VERDICT_RETIRE).slot, &slots[0]);
-	struct verdict v = world_next(&w, pool, VERDICT_DIAL);
+	assert_ptr_equal(fixture_next(&w, pool, VERDICT_RETIRE).slot, &slots[0]);
+	struct verdict v = fixture_next(&w, pool, VERDICT_DIAL);
 	assert_true(v.is_replication);
 	assert_ptr_equal(v.request, &requests[2]);
 	slots[2] = (struct slot){.is_replication = true, .request = v.request};
 	pool_dialing(pool, &slots[2], w.now);
 	assert_int_equal(requests[2].state, REQUEST_LINKED);
 	/* Other clients are served meanwhile. */
-	world_ask(&w, &requests[0], VERDICT_GRANT);
+	fixture_ask(&w, &requests[0], VERDICT_GRANT);
 	v = pool_logged_in(&slots[2], w.now);
 	assert_int_equal(v.kind, VERDICT_GRANT);
 	assert_ptr_equal(v.request, &requests[2]);
 	pool_mark_dirty(pool);
-	v = world_next(&w, pool, VERDICT_RETIRE);
+	v = fixture_next(&w, pool, VERDICT_RETIRE);
 	assert_ptr_equal(v.slot, &slots[2]);
 	assert_ptr_equal(v.request, &requests[2]);
 	pool_gone(&slots[2], w.now);
@@ -975,14 +978,14 @@ static void replication(void **state)
 	pool_gone(&slots[0], w.now);
 	pool_gone(&slots[1], w.now);
 	pool_ask(&requests[2], REQUEST_REPLICATION, w.now);
-	v = world_next(&w, pool, VERDICT_DIAL);
+	v = fixture_next(&w, pool, VERDICT_DIAL);
 	slots[2] = (struct slot){.is_replication = true, .request = v.request};
 	pool_dialing(pool, &slots[2], w.now);
-	world_ask(&w, &requests[0], VERDICT_WAIT);
+	fixture_ask(&w, &requests[0], VERDICT_WAIT);
 	pool_dial_failed(&slots[2], DIAL_LOGIN, "no", "42501", w.now);
 	pool_gone(&slots[2], w.now);
 	assert_int_equal(requests[2].state, REQUEST_RESTING);
-	v = world_next(&w, pool, VERDICT_DIAL);
+	v = fixture_next(&w, pool, VERDICT_DIAL);
 	assert_false(v.is_replication);
 	LEAVE(&w, slots, requests);
 }
@@ -990,74 +993,74 @@ static void replication(void **state)
 /* After SUSPEND, a new client is not served before those that have waited. */
 static void nobody_overtakes(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[1];
 	struct pool_request requests[2];
 
 	(void)state;
-	world_init(&w, INI(""));
-	struct pool *pool = world_pool(&w, "db", "u");
+	fixture_init(&w, INI(""));
+	struct pool *pool = fixture_pool(&w, "db", "u");
 	fill(&w, pool, slots, requests, 1);
-	world_join(pool, &requests[1]);
+	fixture_join(pool, &requests[1]);
 	w.c->suspended = true;
-	world_ask(&w, &requests[0], VERDICT_WAIT);
-	world_next(&w, pool, VERDICT_NONE);
+	fixture_ask(&w, &requests[0], VERDICT_WAIT);
+	fixture_next(&w, pool, VERDICT_NONE);
 	assert_int_equal(slots[0].state, SLOT_IDLE);
 	w.c->suspended = false;
-	world_ask(&w, &requests[1], VERDICT_WAIT);
-	assert_ptr_equal(world_next(&w, pool, VERDICT_GRANT).request, &requests[0]);
+	fixture_ask(&w, &requests[1], VERDICT_WAIT);
+	assert_ptr_equal(fixture_next(&w, pool, VERDICT_GRANT).request, &requests[0]);
 	LEAVE(&w, slots, requests);
 }
 
 /* A server that a waiting client of its own pool may need is not evicted; when that
- * client leaves, the pools waiting for room are kicked. */
+ * client leaves, the pools waiting for room are scheduled. */
 static void last_seeker_leaves(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[2];
 	struct pool_request requests[3];
 
 	(void)state;
-	world_init(&w, INI("max_db_connections=2\nserver_check_delay=0\n"));
-	struct pool *a = world_pool(&w, "db", "a"), *b = world_pool(&w, "db", "b");
+	fixture_init(&w, INI("max_db_connections=2\nserver_check_delay=0\n"));
+	struct pool *a = fixture_pool(&w, "db", "a"), *b = fixture_pool(&w, "db", "b");
 	fill(&w, a, slots, requests, 2);
-	world_join(b, &requests[2]);
-	world_set(&w, "server_check_query", "select 1");
+	fixture_join(b, &requests[2]);
+	fixture_set(&w, "server_check_query", "select 1");
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(pool_review(&slots[i], w.now).kind, VERDICT_REST);
 		assert_int_equal(slots[i].state, SLOT_USED);
 	}
-	world_ask(&w, &requests[0], VERDICT_WAIT);
-	world_next(&w, a, VERDICT_CHECK);
-	world_ask(&w, &requests[2], VERDICT_WAIT);
-	world_next(&w, b, VERDICT_NONE);
+	fixture_ask(&w, &requests[0], VERDICT_WAIT);
+	fixture_next(&w, a, VERDICT_CHECK);
+	fixture_ask(&w, &requests[2], VERDICT_WAIT);
+	fixture_next(&w, b, VERDICT_NONE);
 	assert_true(heap_has(&b->part.rooms[CONN_LIMIT_DATABASE]));
-	world_was_kicked(&w, b);
+	fixture_was_scheduled(&w, b);
 	pool_withdraw(&requests[0]);
-	assert_true(world_was_kicked(&w, b));
-	world_next(&w, b, VERDICT_RETIRE);
+	assert_true(fixture_was_scheduled(&w, b));
+	fixture_next(&w, b, VERDICT_RETIRE);
 	LEAVE(&w, slots, requests);
 }
 
 static void abandoned(void **state)
 {
-	struct world w;
+	struct fixture w;
 	struct slot slots[2];
 	struct pool_request requests[2];
 
 	(void)state;
-	world_init(&w, INI("default_pool_size=1\n"));
-	struct pool *pool = world_pool(&w, "db", "u");
+	fixture_init(&w, INI("default_pool_size=1\n"));
+	struct pool *pool = fixture_pool(&w, "db", "u");
 	fill(&w, pool, slots, requests, 1);
-	world_join(pool, &requests[1]);
-	world_ask(&w, &requests[0], VERDICT_GRANT);
-	world_ask(&w, &requests[1], VERDICT_WAIT);
+	fixture_join(pool, &requests[1]);
+	fixture_ask(&w, &requests[0], VERDICT_GRANT);
+	fixture_ask(&w, &requests[1], VERDICT_WAIT);
 	pool_abandon(&slots[0], w.now);
 	assert_int_equal(requests[0].state, REQUEST_RESTING);
 	assert_int_equal(pool_server_count(pool), 0);
 	/* The room is free before the socket is closed. */
 	assert_ptr_equal(
-	    world_dial(&w, pool, &slots[1], VERDICT_GRANT).request, &requests[1]);
+	    fixture_dial(&w, pool, &slots[1], VERDICT_GRANT).request, &requests[1]);
 	LEAVE(&w, slots, requests);
 }
 

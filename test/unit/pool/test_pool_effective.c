@@ -14,7 +14,7 @@
 #include "conf/entry.h"
 #include "conf/setting_row.h"
 #include "pool/scopes.h"
-#include "world.h"
+#include "pool_fixture.h"
 
 /* Three values for one setting: of the process, a database and a user. */
 static const char *value_of(const struct setting *row, int level)
@@ -53,7 +53,7 @@ static void check_levels(const struct setting *row)
 {
 	enum setting_index i = setting_index(row);
 	const char *key = entry_key_of(row);
-	struct world w;
+	struct fixture w;
 	struct buf ini;
 
 	buf_init(&ini, 0);
@@ -64,9 +64,9 @@ static void check_levels(const struct setting *row)
 	if (row->level & LEVEL_USER)
 		buf_printf(&ini, "%s=%s", key, value_of(row, 2));
 	buf_printf(&ini, "\n[pgbouncer]\n%s=%s\n", row->name, value_of(row, 0));
-	world_init(&w, buf_text(&ini));
-	struct pool *au = world_pool(&w, "a", "u"), *av = world_pool(&w, "a", "v");
-	struct pool *bu = world_pool(&w, "b", "u"), *bv = world_pool(&w, "b", "v");
+	fixture_init(&w, buf_text(&ini));
+	struct pool *au = fixture_pool(&w, "a", "u"), *av = fixture_pool(&w, "a", "v");
+	struct pool *bu = fixture_pool(&w, "b", "u"), *bv = fixture_pool(&w, "b", "v");
 	const struct level *global = &w.c->config->settings.global;
 	const struct level *database =
 	    row->level & LEVEL_DATABASE ? &av->database->config->own : global;
@@ -79,24 +79,24 @@ static void check_levels(const struct setting *row)
 	assert_ptr_equal(scope_level(scope_of_database(au->database), i), database);
 	assert_ptr_equal(scope_level(scope_of_user(au->user), i), user ? user : global);
 	buf_done(&ini);
-	world_done(&w);
+	fixture_done(&w);
 }
 
 /* With what a pool of user `user` in database a gets its password; "": nothing. */
 static const char *source(const char *ini, const char *user)
 {
 	static char text[64];
-	struct world w;
+	struct fixture w;
 
-	world_init(&w, ini);
-	struct pool *pool = world_pool(&w, "a", user);
+	fixture_init(&w, ini);
+	struct pool *pool = fixture_pool(&w, "a", user);
 	struct password_source s = password_source_of(pool->database, pool->user);
 	assert_false(s.command && s.file);
 	snprintf(text, sizeof(text), "%s%s", s.command ? "command " : "",
 	    s.command ? s.command
 	    : s.file  ? s.file
 		      : "");
-	world_done(&w);
+	fixture_done(&w);
 	return text;
 }
 
@@ -169,17 +169,17 @@ static void keys_only_at_their_levels(void **state)
 
 static void the_value_is_that_of_the_level(void **state)
 {
-	struct world w;
+	struct fixture w;
 
 	(void)state;
-	world_init(&w,
+	fixture_init(&w,
 	    "[databases]\n"
 	    "a=server_idle_timeout=3 server_check_query='select 1' "
 	    "server_reset_query='' max_prepared_statements=5 track_sql_prepare=1\n"
 	    "[users]\nu=server_idle_timeout=2 server_round_robin=1\n"
 	    "[pgbouncer]\nserver_idle_timeout=9\n");
-	struct scope au = scope_of_pool(world_pool(&w, "a", "u"));
-	struct scope av = scope_of_pool(world_pool(&w, "a", "v"));
+	struct scope au = scope_of_pool(fixture_pool(&w, "a", "u"));
+	struct scope av = scope_of_pool(fixture_pool(&w, "a", "v"));
 	assert_int_equal(scope_server_idle_timeout(au), 2 * SECOND);
 	assert_int_equal(scope_server_idle_timeout(av), 3 * SECOND);
 	assert_string_equal(scope_server_check_query(au), "select 1");
@@ -190,18 +190,18 @@ static void the_value_is_that_of_the_level(void **state)
 	assert_int_equal(scope_server_round_robin(av), 0);
 	/* a setting without other levels is read in the same way */
 	assert_int_equal(scope_listen_port(au), 6432);
-	world_done(&w);
+	fixture_done(&w);
 }
 
 /* A client comes, has a server dialed, and leaves; the server stays in the pool. */
-static void use_once(struct world *w, struct pool *pool, struct slot *slot)
+static void use_once(struct fixture *w, struct pool *pool, struct slot *slot)
 {
 	struct pool_request request;
 
-	world_join(pool, &request);
-	world_ask(w, &request, VERDICT_WAIT);
-	world_dial(w, pool, slot, VERDICT_GRANT);
-	world_give(w, slot, VERDICT_REST);
+	fixture_join(pool, &request);
+	fixture_ask(w, &request, VERDICT_WAIT);
+	fixture_dial(w, pool, slot, VERDICT_GRANT);
+	fixture_give(w, slot, VERDICT_REST);
 	pool_part(&request);
 }
 
@@ -209,29 +209,29 @@ static void use_once(struct world *w, struct pool *pool, struct slot *slot)
 static void limits_of_a_database_act(void **state)
 {
 	struct slot a_slot = {.pool = NULL}, b_slot = {.pool = NULL};
-	struct world w;
+	struct fixture w;
 
 	(void)state;
-	world_init(&w, "[databases]\na=server_idle_timeout=3\nb=\n[pgbouncer]\n"
-		       "server_idle_timeout=100\nserver_check_delay=1000\n"
-		       "pool_mode=transaction\n");
-	struct pool *a = world_pool(&w, "a", "u"), *b = world_pool(&w, "b", "u");
+	fixture_init(&w, "[databases]\na=server_idle_timeout=3\nb=\n[pgbouncer]\n"
+			 "server_idle_timeout=100\nserver_check_delay=1000\n"
+			 "pool_mode=transaction\n");
+	struct pool *a = fixture_pool(&w, "a", "u"), *b = fixture_pool(&w, "b", "u");
 	use_once(&w, a, &a_slot);
 	use_once(&w, b, &b_slot);
 	w.now += 4 * (uint64_t)SECOND;
 	struct verdict v = pool_review(&b_slot, w.now);
 	assert_int_equal(v.kind, VERDICT_REST);
-	world_set(&w, "server_idle_timeout", "2");
+	fixture_set(&w, "server_idle_timeout", "2");
 	v = pool_review(&b_slot, w.now);
 	assert_int_equal(v.kind, VERDICT_RETIRE);
 	v = pool_review(&a_slot, w.now);
 	assert_int_equal(v.kind, VERDICT_RETIRE);
-	world_adopt(
+	fixture_adopt(
 	    &w, "[databases]\na=server_idle_timeout=30\nb=\n[pgbouncer]\n", NULL);
 	assert_int_equal(scope_server_idle_timeout(scope_of_pool(a)), 30 * SECOND);
-	world_gone(&w, &a_slot);
-	world_gone(&w, &b_slot);
-	world_done(&w);
+	fixture_gone(&w, &a_slot);
+	fixture_gone(&w, &b_slot);
+	fixture_done(&w);
 }
 
 int main(void)

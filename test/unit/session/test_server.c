@@ -378,13 +378,13 @@ static void pause_closes_resting_servers_and_keeps_clients(void **state)
 	struct peer *client, *server;
 	stage_pair(stage, &client, &server);
 	catalog->paused = true;
-	catalog_kick_all(catalog, NULL);
+	catalog_schedule_all(catalog, NULL);
 	peer_last_words(server);
 	peer_text(client, 'Q', "one");
 	stage_settle(stage);
 	assert_int_equal(stage->site.server_count, 0);
 	catalog->paused = false;
-	catalog_kick_all(catalog, NULL);
+	catalog_schedule_all(catalog, NULL);
 	server = stage_ready_server(stage);
 	assert_string_equal(peer_hear(server, 'Q'), "Q:one");
 	stage_free(&stage);
@@ -457,7 +457,7 @@ static void waiting_clients_are_told_at_a_shutdown(void **state)
 	peer_text(waiting, 'Q', "two");
 	stage_settle(stage);
 	stage->site.catalog->refuse_waiting = true;
-	catalog_kick_all(stage->site.catalog, NULL);
+	catalog_schedule_all(stage->site.catalog, NULL);
 	assert_string_equal(peer_last_words(waiting), "E:FATAL:server shutting down");
 	peer_answer(server, "ONE", 'I');
 	peer_hear(linked, 'Z');

@@ -293,13 +293,14 @@ static void test_set_cleared(void **state)
 
 /* ---- journal ---- */
 
-struct desk {
+struct console_client {
 	struct prepared_names *names;
 	struct prepared_set *set;
 	struct prepared_journal *journal;
 };
 
-static void add_name(struct desk *d, uint32_t tag, const char *name, const char *sql)
+static void add_name(
+    struct console_client *d, uint32_t tag, const char *name, const char *sql)
 {
 	struct prepared_text *t = text_of(sql);
 
@@ -309,7 +310,7 @@ static void add_name(struct desk *d, uint32_t tag, const char *name, const char 
 	prepared_unref(t);
 }
 
-static void del_name(struct desk *d, uint32_t tag, const char *name)
+static void del_name(struct console_client *d, uint32_t tag, const char *name)
 {
 	struct prepared_text *t = prepared_names_find(d->names, name);
 
@@ -318,7 +319,7 @@ static void del_name(struct desk *d, uint32_t tag, const char *name)
 	assert_true(prepared_names_del(&d->names, name));
 }
 
-static void add_held(struct desk *d, uint32_t tag, const char *sql)
+static void add_held(struct console_client *d, uint32_t tag, const char *sql)
 {
 	struct prepared_text *t = text_of(sql);
 
@@ -328,7 +329,7 @@ static void add_held(struct desk *d, uint32_t tag, const char *sql)
 	prepared_unref(t);
 }
 
-static void evict_held(struct desk *d, uint32_t tag, size_t max)
+static void evict_held(struct console_client *d, uint32_t tag, size_t max)
 {
 	struct prepared_text *t = prepared_set_evict(&d->set, max);
 
@@ -338,13 +339,14 @@ static void evict_held(struct desk *d, uint32_t tag, size_t max)
 	prepared_unref(t);
 }
 
-static void undo(struct desk *d)
+static void undo(struct console_client *d)
 {
 	assert_int_equal(prepared_journal_undo(&d->journal, &d->names, &d->set), 0);
 }
 
 /* sql NULL: no statement has this name. */
-static void assert_name(const struct desk *d, const char *name, const char *sql)
+static void assert_name(
+    const struct console_client *d, const char *name, const char *sql)
 {
 	const struct prepared_text *t = prepared_names_find(d->names, name);
 
@@ -353,7 +355,7 @@ static void assert_name(const struct desk *d, const char *name, const char *sql)
 		assert_string_equal(prepared_sql(t), sql);
 }
 
-static bool is_held(const struct desk *d, const char *sql)
+static bool is_held(const struct console_client *d, const char *sql)
 {
 	struct prepared_text *t = text_of(sql);
 	bool held = prepared_set_has(d->set, t);
@@ -362,7 +364,7 @@ static bool is_held(const struct desk *d, const char *sql)
 	return held;
 }
 
-static void leave(struct desk *d)
+static void leave(struct console_client *d)
 {
 	assert_null(d->journal);
 	prepared_names_clear(&d->names);
@@ -371,7 +373,7 @@ static void leave(struct desk *d)
 
 static void test_what_was_answered_well_stands(void **state)
 {
-	struct desk d = {0};
+	struct console_client d = {0};
 
 	(void)state;
 	add_name(&d, 1, "s", "a");
@@ -393,7 +395,7 @@ static void test_what_was_answered_well_stands(void **state)
 
 static void test_what_failed_is_undone(void **state)
 {
-	struct desk d = {0};
+	struct console_client d = {0};
 
 	(void)state;
 	add_name(&d, 1, "s", "a");
@@ -418,7 +420,7 @@ static void test_what_failed_is_undone(void **state)
 
 static void test_evictions_come_back_in_their_order(void **state)
 {
-	struct desk d = {0};
+	struct console_client d = {0};
 	struct prepared_text *t;
 
 	(void)state;
@@ -442,7 +444,7 @@ static void test_evictions_come_back_in_their_order(void **state)
 /* The later change was sent before the error of the first was seen. */
 static void test_a_later_change_that_succeeds_stands(void **state)
 {
-	struct desk d = {0};
+	struct console_client d = {0};
 
 	(void)state;
 	add_name(&d, 1, "s", "a");
@@ -459,7 +461,7 @@ static void test_a_later_change_that_succeeds_stands(void **state)
 
 static void test_a_later_change_that_fails_too_finds_what_the_first_found(void **state)
 {
-	struct desk d = {0};
+	struct console_client d = {0};
 
 	(void)state;
 	add_name(&d, 1, "s", "a");
@@ -481,7 +483,7 @@ static void test_a_later_change_that_fails_too_finds_what_the_first_found(void *
 
 static void test_an_undo_that_comes_late(void **state)
 {
-	struct desk d = {0};
+	struct console_client d = {0};
 
 	(void)state;
 	add_name(&d, 1, "s", "a");
@@ -499,7 +501,7 @@ static void test_an_undo_that_comes_late(void **state)
 
 static void test_tags_come_around(void **state)
 {
-	struct desk d = {0};
+	struct console_client d = {0};
 
 	(void)state;
 	add_name(&d, UINT32_MAX, "s", "a");
@@ -514,7 +516,7 @@ static void test_tags_come_around(void **state)
 
 static void test_a_link_ends_with_changes_in_flight(void **state)
 {
-	struct desk d = {0};
+	struct console_client d = {0};
 
 	(void)state;
 	prepared_journal_clear(&d.journal);
@@ -533,7 +535,7 @@ static void test_a_link_ends_with_changes_in_flight(void **state)
 
 static void test_what_is_spoilt_comes_back_so(void **state)
 {
-	struct desk d = {0};
+	struct console_client d = {0};
 	struct prepared_text *t = text_of("a");
 
 	(void)state;
@@ -659,7 +661,7 @@ static void test_statements_of_an_older_generation(void **state)
 	prepared_unref(b);
 }
 
-static uint32_t generation_of(struct desk *d, const char *name)
+static uint32_t generation_of(struct console_client *d, const char *name)
 {
 	uint32_t generation;
 
@@ -706,7 +708,7 @@ static void test_texts_of_generations(void **state)
 static void test_names_keep_their_generation(void **state)
 {
 	struct prepared_text *a = text_of("a"), *b = text_of("b");
-	struct desk d = {0};
+	struct console_client d = {0};
 
 	(void)state;
 	assert_int_equal(prepared_names_put(&d.names, "s", a), 0);
@@ -735,7 +737,7 @@ static void test_names_keep_their_generation(void **state)
 static void test_names_in_flight_keep_their_generation(void **state)
 {
 	struct prepared_text *a = text_of("a");
-	struct desk d = {0};
+	struct console_client d = {0};
 
 	(void)state;
 	assert_int_equal(

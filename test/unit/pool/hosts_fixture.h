@@ -6,12 +6,12 @@
 
 #include "pool/host_group.h"
 #include "pool/hosts_role.h"
-#include "world.h"
+#include "pool_fixture.h"
 
 enum { SLOTS = 40, DIALS_MAX = 20000 };
 
-struct town {
-	struct world w;
+struct hosts_fixture {
+	struct fixture w;
 	struct pool *pool;
 	struct slot slots[SLOTS];
 	const char *dead; /* connections to these hosts fail */
@@ -32,16 +32,18 @@ struct town {
 };
 
 /* keys: more keys of the database entry. */
-void town_init(struct town *t, const char *keys, const char *settings);
+void hosts_fixture_init(
+    struct hosts_fixture *t, const char *keys, const char *settings);
 /* The monitor looks, and tells its verdicts. */
-void town_look(struct town *t);
-struct host *town_host(struct town *t, size_t i);
-void town_close(struct town *t, struct slot *slot);
-void town_done(struct town *t);
-struct slot *town_begin_dial(struct town *t, struct pool *pool);
-void town_end_dial(struct town *t, struct slot *slot);
-void town_serve(struct town *t, struct pool *pool);
-void town_ask(struct town *t, struct pool *pool, struct pool_request *request);
-void town_give(struct town *t, struct pool_request *request);
+void hosts_fixture_look(struct hosts_fixture *t);
+struct host *hosts_fixture_host(struct hosts_fixture *t, size_t i);
+void hosts_fixture_close(struct hosts_fixture *t, struct slot *slot);
+void hosts_fixture_done(struct hosts_fixture *t);
+struct slot *hosts_fixture_begin_dial(struct hosts_fixture *t, struct pool *pool);
+void hosts_fixture_end_dial(struct hosts_fixture *t, struct slot *slot);
+void hosts_fixture_serve(struct hosts_fixture *t, struct pool *pool);
+void hosts_fixture_ask(
+    struct hosts_fixture *t, struct pool *pool, struct pool_request *request);
+void hosts_fixture_give(struct hosts_fixture *t, struct pool_request *request);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * The broker of a pool with three hosts, without connections.
  */
-#include "town.h"
+#include "hosts_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,14 +18,14 @@
 
 static void hint(void *ctx, const struct host *host, const struct host_report *report)
 {
-	struct town *t = ctx;
+	struct hosts_fixture *t = ctx;
 
 	(void)host;
 	(void)report;
 	t->is_hinted = true;
 }
 
-void town_init(struct town *t, const char *keys, const char *settings)
+void hosts_fixture_init(struct hosts_fixture *t, const char *keys, const char *settings)
 {
 	char ini[512];
 
@@ -34,19 +34,19 @@ void town_init(struct town *t, const char *keys, const char *settings)
 	    "[databases]\nd=host=a,b,c port=1,2,3 %s\n[pgbouncer]\n"
 	    "pool_mode=transaction\nserver_check_query=\n%s",
 	    keys, settings);
-	world_init(&t->w, ini);
-	t->pool = world_pool(&t->w, "d", "u");
+	fixture_init(&t->w, ini);
+	t->pool = fixture_pool(&t->w, "d", "u");
 	t->dead = t->standbys = t->read_only = t->read_only_for_users = "";
 	t->events = *t->w.c->events;
 	t->events.hint = hint;
 	t->w.c->events = &t->events;
 	for (size_t i = 0; i < 3; i++)
-		host_watch_init(
-		    &t->watches[i], town_host(t, i)->name, town_host(t, i)->port);
+		host_watch_init(&t->watches[i], hosts_fixture_host(t, i)->name,
+		    hosts_fixture_host(t, i)->port);
 	host_group_init(&t->group);
 }
 
-static struct host_report report_of(const struct town *t, const char *host)
+static struct host_report report_of(const struct hosts_fixture *t, const char *host)
 {
 	return (struct host_report){
 	    .role = strstr(t->standbys, host) ? HOST_STANDBY : HOST_PRIMARY,
@@ -56,7 +56,7 @@ static struct host_report report_of(const struct town *t, const char *host)
 	};
 }
 
-void town_look(struct town *t)
+void hosts_fixture_look(struct hosts_fixture *t)
 {
 	struct database *db = t->pool->database;
 	struct host_group_rules rules = {
@@ -82,7 +82,7 @@ void town_look(struct town *t)
 	host_group_begin(&t->group, t->w.now);
 	host_group_choose(&t->group, NULL);
 	for (size_t i = 0; i < 3; i++)
-		if (db->hosts.elected == town_host(t, i))
+		if (db->hosts.elected == hosts_fixture_host(t, i))
 			host_group_choose(&t->group, watches[i]);
 	host_group_decide(&t->group, t->w.now, &change, &wake_us);
 	for (size_t i = 0; i < 3; i++)
@@ -90,35 +90,35 @@ void town_look(struct town *t)
 	hosts_follow(db, verdicts, 3, t->w.now);
 }
 
-struct host *town_host(struct town *t, size_t i)
+struct host *hosts_fixture_host(struct hosts_fixture *t, size_t i)
 {
 	return t->pool->database->hosts.list[i];
 }
 
-void town_close(struct town *t, struct slot *slot)
+void hosts_fixture_close(struct hosts_fixture *t, struct slot *slot)
 {
 	t->closed++;
 	pool_gone(slot, t->w.now);
 	*slot = (struct slot){.state = SLOT_NONE};
 }
 
-void town_done(struct town *t)
+void hosts_fixture_done(struct hosts_fixture *t)
 {
 	for (size_t i = 0; i < SLOTS; i++)
 		pool_gone(&t->slots[i], t->w.now);
 	for (size_t i = 0; i < 3; i++) {
-		assert_int_equal(town_host(t, i)->connections, 0);
-		assert_int_equal(town_host(t, i)->resting, 0);
-		assert_int_equal(town_host(t, i)->logins, 0);
+		assert_int_equal(hosts_fixture_host(t, i)->connections, 0);
+		assert_int_equal(hosts_fixture_host(t, i)->resting, 0);
+		assert_int_equal(hosts_fixture_host(t, i)->logins, 0);
 	}
 	for (size_t i = 0; i < 3; i++)
 		host_watch_done(&t->watches[i]);
 	host_group_done(&t->group);
-	world_done(&t->w);
+	fixture_done(&t->w);
 }
 
 /* Begins the dial that the pool has asked for. */
-struct slot *town_begin_dial(struct town *t, struct pool *pool)
+struct slot *hosts_fixture_begin_dial(struct hosts_fixture *t, struct pool *pool)
 {
 	size_t i = 0;
 
@@ -135,7 +135,7 @@ struct slot *town_begin_dial(struct town *t, struct pool *pool)
 
 /* Does what the owner of a login does: it tells the host's role, and fails if the role
  * is not the wanted one. */
-static bool may_stay(struct town *t, struct slot *slot)
+static bool may_stay(struct hosts_fixture *t, struct slot *slot)
 {
 	const struct host *host = slot->pool_host->host;
 	struct host_report report = report_of(t, host->name);
@@ -146,61 +146,62 @@ static bool may_stay(struct town *t, struct slot *slot)
 	return hosts_is_fit(slot->pool, host);
 }
 
-void town_end_dial(struct town *t, struct slot *slot)
+void hosts_fixture_end_dial(struct hosts_fixture *t, struct slot *slot)
 {
 	struct pool *pool = slot->pool;
 
 	if (strstr(t->dead, slot->pool_host->host->name)) {
 		pool_dial_failed(
 		    slot, DIAL_NETWORK, "connect failed", "08P01", t->w.now);
-		town_close(t, slot);
+		hosts_fixture_close(t, slot);
 		return;
 	}
 	if (!may_stay(t, slot)) {
 		pool_dial_failed(slot, DIAL_UNFIT, "unfit", "08P01", t->w.now);
-		town_close(t, slot);
+		hosts_fixture_close(t, slot);
 		return;
 	}
 	if (!pool_has_login_params(pool))
 		pool_got_login_params(pool);
 	if (pool_logged_in(slot, t->w.now).kind == VERDICT_RETIRE)
-		town_close(t, slot);
+		hosts_fixture_close(t, slot);
 }
 
-static void carry_out(struct town *t, struct pool *pool)
+static void carry_out(struct hosts_fixture *t, struct pool *pool)
 {
 	struct verdict v;
 
 	while ((v = pool_next(pool, t->w.now)).kind != VERDICT_NONE) {
 		if (v.kind == VERDICT_DIAL)
-			town_end_dial(t, town_begin_dial(t, pool));
+			hosts_fixture_end_dial(t, hosts_fixture_begin_dial(t, pool));
 		if (v.kind == VERDICT_RETIRE)
-			town_close(t, v.slot);
+			hosts_fixture_close(t, v.slot);
 		t->refused += v.kind == VERDICT_REFUSE;
 		assert_true(t->dials < DIALS_MAX);
 	}
-	world_was_kicked(&t->w, pool);
+	fixture_was_scheduled(&t->w, pool);
 }
 
 /* Carries out all verdicts of a pool; the monitor looks when it is asked. */
-void town_serve(struct town *t, struct pool *pool)
+void hosts_fixture_serve(struct hosts_fixture *t, struct pool *pool)
 {
 	carry_out(t, pool);
 	for (int i = 0; t->is_hinted && !t->is_blind && i < 10; i++) {
-		town_look(t);
+		hosts_fixture_look(t);
 		carry_out(t, pool);
 	}
 }
 
-void town_ask(struct town *t, struct pool *pool, struct pool_request *request)
+void hosts_fixture_ask(
+    struct hosts_fixture *t, struct pool *pool, struct pool_request *request)
 {
-	world_join(pool, request);
+	fixture_join(pool, request);
 	request->last_us = request->query_us = t->w.now;
 	if (pool_ask(request, REQUEST_QUERY, t->w.now).kind == VERDICT_WAIT)
-		town_serve(t, pool);
+		hosts_fixture_serve(t, pool);
 }
 
-void town_give(struct town *t, struct pool_request *request)
+void hosts_fixture_give(struct hosts_fixture *t, struct pool_request *request)
 {
 	struct pool *pool = request->pool;
 	struct slot *slot = request->slot;
@@ -210,8 +211,8 @@ void town_give(struct town *t, struct pool_request *request)
 		if (v.kind == VERDICT_RESET)
 			v = pool_tested(slot, t->w.now);
 		if (v.kind == VERDICT_RETIRE)
-			town_close(t, slot);
+			hosts_fixture_close(t, slot);
 	}
 	pool_part(request);
-	town_serve(t, pool);
+	hosts_fixture_serve(t, pool);
 }

@@ -2,7 +2,7 @@
  * This code runs for every message of a pipeline and every row of a result, so it reads
  * headers, the first bytes of some bodies, and nothing else.
  */
-#include "relay/walk.h"
+#include "relay/batch.h"
 
 #include <string.h>
 
@@ -26,7 +26,7 @@ struct requests {
 };
 
 /* May messages concern only the ledger at the moment? */
-static bool may_walk_requests(const struct client *client, const struct server *server)
+static bool may_batch_requests(const struct client *client, const struct server *server)
 {
 	const struct link *link = &server->link;
 
@@ -127,13 +127,13 @@ static size_t taken(struct conn *conn, const struct message *m, const uint8_t *e
 	return len;
 }
 
-size_t walk_requests(
+size_t batch_requests(
     struct client *client, struct server *server, const struct message *m, size_t most)
 {
 	const uint8_t *p = m->bytes;
 	size_t left = reach(&client->conn, m), size;
 
-	if (!may_walk_requests(client, server))
+	if (!may_batch_requests(client, server))
 		return 0;
 	struct requests r = requests_of(client, server);
 	uint64_t max = conn_most(&client->conn);
@@ -147,7 +147,7 @@ size_t walk_requests(
 
 /* ---- answers ---- */
 
-bool walk_has_plain_tag(const uint8_t *message, size_t have)
+bool batch_has_plain_tag(const uint8_t *message, size_t have)
 {
 	const uint8_t *tag = message + 5;
 
@@ -185,7 +185,7 @@ struct answers {
 	bool wants_tags; /* somebody reads the tags of CommandComplete */
 };
 
-static bool may_walk_answers(const struct server *server)
+static bool may_batch_answers(const struct server *server)
 {
 	const struct link *link = &server->link;
 
@@ -240,7 +240,7 @@ static bool enter_answer(struct answers *a, const uint8_t *p, size_t size)
 	struct pipeline *owed = &a->server->pipeline;
 
 	if (!is_walked[*p] ||
-	    (*p == 'C' && (a->wants_tags || !walk_has_plain_tag(p, size))))
+	    (*p == 'C' && (a->wants_tags || !batch_has_plain_tag(p, size))))
 		return false;
 	switch (pipeline_ordinarily(owed, *p)) {
 	case PIPELINE_PART:
@@ -253,7 +253,7 @@ static bool enter_answer(struct answers *a, const uint8_t *p, size_t size)
 	}
 }
 
-size_t walk_answers(
+size_t batch_answers(
     struct server *server, struct client *client, const struct message *m)
 {
 	const uint8_t *p = m->bytes;
@@ -262,7 +262,7 @@ size_t walk_answers(
 	/* behind a BindComplete no error comes that causes a repetition */
 	if (m->type == '2' && server->link.replay)
 		replay_deliver(server);
-	if (!is_walked[m->type] || !may_walk_answers(server))
+	if (!is_walked[m->type] || !may_batch_answers(server))
 		return 0;
 	struct answers a = answers_of(server, client);
 	uint64_t max = conn_most(&server->conn);

@@ -1,7 +1,7 @@
 /*
  * Stands in for everything around the pools, and records the events it gets.
  */
-#include "world.h"
+#include "pool_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,49 +16,49 @@
 #include <cmocka.h>
 /* clang-format on */
 
-static void on_kick(void *ctx, struct pool *pool)
+static void on_schedule(void *ctx, struct pool *pool)
 {
-	struct world *w = ctx;
+	struct fixture *w = ctx;
 
-	pool->is_kicked = true;
-	assert_true(w->kick_count < WORLD_KICKS);
-	w->kicked[w->kick_count++] = pool;
+	pool->is_scheduled = true;
+	assert_true(w->schedule_count < WORLD_KICKS);
+	w->scheduled[w->schedule_count++] = pool;
 }
 
 static void on_kill(void *ctx, struct pool *pool, const char *reason)
 {
-	struct world *w = ctx;
+	struct fixture *w = ctx;
 
 	assert_true(w->kill_count < 8);
 	w->killed[w->kill_count++] = pool;
 	snprintf(w->kill_reason, sizeof(w->kill_reason), "%s", reason);
 }
 
-static void forget_kick(struct world *w, const struct pool *pool)
+static void forget_schedule(struct fixture *w, const struct pool *pool)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < w->kick_count; i++) {
-		if (w->kicked[i] != pool)
-			w->kicked[kept++] = w->kicked[i];
+	for (size_t i = 0; i < w->schedule_count; i++) {
+		if (w->scheduled[i] != pool)
+			w->scheduled[kept++] = w->scheduled[i];
 	}
-	w->kick_count = kept;
+	w->schedule_count = kept;
 }
 
 static void on_freed(void *ctx, struct pool *pool)
 {
-	struct world *w = ctx;
+	struct fixture *w = ctx;
 
 	w->freed++;
-	forget_kick(w, pool);
+	forget_schedule(w, pool);
 }
 
 static const struct catalog_events events = {
-    .kick = on_kick, .kill = on_kill, .freed = on_freed};
+    .schedule = on_schedule, .kill = on_kill, .freed = on_freed};
 
 static void on_note(void *ctx, const char *text)
 {
-	struct world *w = ctx;
+	struct fixture *w = ctx;
 	size_t len = strlen(w->notes);
 
 	snprintf(w->notes + len, sizeof(w->notes) - len, "%s\n", text);
@@ -80,7 +80,7 @@ static struct config *config_of(const char *ini, const struct config *running)
 	return config;
 }
 
-void world_adopt(struct world *w, const char *ini, const char *userlist)
+void fixture_adopt(struct fixture *w, const char *ini, const char *userlist)
 {
 	struct config *config = config_of(ini, w->c->config);
 	struct userlist *users = NULL;
@@ -93,7 +93,7 @@ void world_adopt(struct world *w, const char *ini, const char *userlist)
 	config_unref(&config);
 }
 
-void world_set(struct world *w, const char *name, const char *value)
+void fixture_set(struct fixture *w, const char *name, const char *value)
 {
 	struct config *config = config_with(w->c->config, name, value, NULL);
 
@@ -102,24 +102,24 @@ void world_set(struct world *w, const char *name, const char *value)
 	config_unref(&config);
 }
 
-void world_init(struct world *w, const char *ini)
+void fixture_init(struct fixture *w, const char *ini)
 {
-	*w = (struct world){.now = 100 * SECOND};
+	*w = (struct fixture){.now = 100 * SECOND};
 	mem_init(&w->mem);
 	w->c = catalog_new(&w->mem);
 	w->c->events = &events;
 	w->c->events_ctx = w;
-	world_adopt(w, ini, NULL);
+	fixture_adopt(w, ini, NULL);
 }
 
-void world_done(struct world *w)
+void fixture_done(struct fixture *w)
 {
 	catalog_free(&w->c);
 	assert_null(w->c);
 	assert_true(list_is_empty(&w->mem.slabs));
 }
 
-struct pool *world_pool(struct world *w, const char *database, const char *user)
+struct pool *fixture_pool(struct fixture *w, const char *database, const char *user)
 {
 	struct database *db = catalog_find_database(w->c, database);
 
@@ -127,19 +127,20 @@ struct pool *world_pool(struct world *w, const char *database, const char *user)
 	return catalog_pool(db, catalog_user(w->c, user));
 }
 
-bool world_was_kicked(struct world *w, const struct pool *pool)
+bool fixture_was_scheduled(struct fixture *w, const struct pool *pool)
 {
 	bool found = false;
 
-	for (size_t i = 0; i < w->kick_count; i++) {
-		found = found || w->kicked[i] == pool;
-		w->kicked[i]->is_kicked = false;
+	for (size_t i = 0; i < w->schedule_count; i++) {
+		found = found || w->scheduled[i] == pool;
+		w->scheduled[i]->is_scheduled = false;
 	}
-	w->kick_count = 0;
+	w->schedule_count = 0;
 	return found;
 }
 
-struct verdict world_next(struct world *w, struct pool *pool, enum verdict_kind kind)
+struct verdict fixture_next(
+    struct fixture *w, struct pool *pool, enum verdict_kind kind)
 {
 	struct verdict v = pool_next(pool, w->now);
 
@@ -147,8 +148,8 @@ struct verdict world_next(struct world *w, struct pool *pool, enum verdict_kind 
 	return v;
 }
 
-struct verdict world_ask(
-    struct world *w, struct pool_request *request, enum verdict_kind kind)
+struct verdict fixture_ask(
+    struct fixture *w, struct pool_request *request, enum verdict_kind kind)
 {
 	request->last_us = request->query_us = w->now;
 	struct verdict v = pool_ask(request, REQUEST_QUERY, w->now);
@@ -158,7 +159,8 @@ struct verdict world_ask(
 	return v;
 }
 
-struct verdict world_give(struct world *w, struct slot *slot, enum verdict_kind kind)
+struct verdict fixture_give(
+    struct fixture *w, struct slot *slot, enum verdict_kind kind)
 {
 	struct verdict v = pool_give(slot, w->now);
 
@@ -167,16 +169,16 @@ struct verdict world_give(struct world *w, struct slot *slot, enum verdict_kind 
 	return v;
 }
 
-void world_join(struct pool *pool, struct pool_request *request)
+void fixture_join(struct pool *pool, struct pool_request *request)
 {
 	*request = (struct pool_request){.is_logged_in = true};
 	pool_join(pool, request);
 }
 
-struct verdict world_dial(
-    struct world *w, struct pool *pool, struct slot *slot, enum verdict_kind kind)
+struct verdict fixture_dial(
+    struct fixture *w, struct pool *pool, struct slot *slot, enum verdict_kind kind)
 {
-	world_next(w, pool, VERDICT_DIAL);
+	fixture_next(w, pool, VERDICT_DIAL);
 	*slot = (struct slot){.state = SLOT_NONE};
 	pool_dialing(pool, slot, w->now);
 	if (!pool_has_login_params(pool))
@@ -186,7 +188,7 @@ struct verdict world_dial(
 	return v;
 }
 
-void world_gone(struct world *w, struct slot *slot)
+void fixture_gone(struct fixture *w, struct slot *slot)
 {
 	struct pool *pool = slot->pool;
 
