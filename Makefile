@@ -419,7 +419,7 @@ c_sources = $(filter %.c,$(c_files))
 
 .PHONY: install install-config uninstall dist deb rpm
 SAMPLES := etc/pgbouncer.ini etc/pgbouncer-minimal.ini etc/userlist.txt etc/fail2ban-filter.conf \
-	etc/fail2ban-jail.conf etc/grafana-dashboard.json etc/prometheus-alerts.yml etc/prometheus.yml
+	etc/fail2ban-jail.conf etc/grafana-dashboard.json etc/patroni-switchover etc/prometheus-alerts.yml etc/prometheus.yml
 GUIDES  := README.md CHANGELOG.md $(wildcard doc/*.md doc/*.png doc/*.svg)
 RECIPES := $(wildcard doc/recipes/*.md)
 UNITS   := etc/pgbouncer.service etc/pgbouncer.socket

@@ -54,8 +54,9 @@ struct host_group {
 	bool is_settled;            /* the first decision was made */
 	bool serves;                /* some host serves */
 	uint64_t lacking_us;        /* since when no host serves, after one did */
-	bool is_split;              /* two primaries are up */
-	uint64_t split_us;          /* when there were two last; 0: never */
+	uint64_t both_us;  /* since when two hosts are known as primaries; or 0 */
+	bool is_split;     /* two primaries are up, by what both said since */
+	uint64_t split_us; /* when there were two last; 0: never */
 	/* of the primary in force, the oldest first; some older ones are left out */
 	struct host_sample samples[HOST_SAMPLES];
 	size_t sample_count;

@@ -287,6 +287,7 @@ static int assign(struct loader *l, struct config_place at, const struct ini_ite
 
 static int enter_section(struct loader *l, struct config_place at, const char *name)
 {
+	struct config_place lost = {NULL, 0};
 	struct err what, line;
 	const struct setting *row;
 
@@ -303,9 +304,17 @@ static int enter_section(struct loader *l, struct config_place at, const char *n
 		for (size_t i = 0; (row = setting_at(i)); i++)
 			if (setting_default(row) &&
 			    (setting_is_live(row) || !l->running)) {
+				if (!lost.file)
+					lost = l->config->places[i];
 				setting_copy(row, &l->config->settings, &l->defaults);
 				l->config->places[i] = (struct config_place){NULL, 0};
 			}
+		if (lost.file)
+			warn(l, at,
+			    "[pgbouncer] sets all settings back to their defaults: "
+			    "those "
+			    "above it, such as at %s:%u, do not count",
+			    lost.file, lost.line);
 	} else {
 		err_set(&what, "invalid section \"%.100s\"", name);
 		err_set(&line, "fill_defaults fail\n%s in configuration (%s)",

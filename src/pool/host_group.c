@@ -16,6 +16,9 @@ enum { SETTLE_US = 1000000 };
  * who try again and again. */
 enum { NEWS_US = 10000000 };
 
+/* How often to see whether both of two primaries have answered anew. */
+enum { SPLIT_AGAIN_US = 200000 };
+
 static const char older_timeline[] = "older timeline than that of the primary in force";
 static const char standby_is_up[] = "a standby is up";
 
@@ -358,18 +361,32 @@ static bool is_same(const struct host_verdict *a, const struct host_verdict *b)
 	       strcmp(a->unfit_reason, b->unfit_reason) == 0;
 }
 
-/* Does a second primary come up? */
-static bool note_primaries(struct host_group *g, uint64_t now_us)
+/* Does a second primary come up?  Each of them must have said that it is one after the
+ * other was seen: the old primary of a planned change has not been asked yet since it
+ * was stopped, and one that hangs says nothing any more. */
+static bool note_primaries(struct host_group *g, uint64_t now_us, uint64_t *wake_us)
 {
+	uint64_t oldest_us = UINT64_MAX;
 	unsigned count = 0;
 
 	for (size_t i = 0; i < g->count; i++) {
 		const struct host_value *v = &g->members[i].watch->value;
-		count += v->state == HOST_UP && v->report.role == HOST_PRIMARY;
+		if (v->state != HOST_UP || v->report.role != HOST_PRIMARY)
+			continue;
+		count++;
+		if (!*v->unasked && v->report.at_us < oldest_us)
+			oldest_us = v->report.at_us;
 	}
-	bool is_split = count > 1;
+	if (count < 2)
+		g->both_us = 0;
+	else if (!g->both_us)
+		g->both_us = now_us;
+	bool is_split = count > 1 && oldest_us >= g->both_us;
 	bool is_news = is_split && (!g->split_us || now_us >= g->split_us + NEWS_US) &&
 		       !g->is_split;
+	uint64_t again_us = now_us + SPLIT_AGAIN_US;
+	if (count > 1 && !is_split && again_us < *wake_us)
+		*wake_us = again_us;
 
 	if (is_split || g->is_split)
 		g->split_us = now_us;
@@ -396,7 +413,7 @@ void host_group_decide(struct host_group *g, uint64_t now_us,
 {
 	bool serves = false;
 
-	*change = (struct host_change){.is_split = note_primaries(g, now_us)};
+	*change = (struct host_change){.is_split = note_primaries(g, now_us, wake_us)};
 	settle_primary(g, now_us, wake_us);
 	const struct host_group_rules *rules = &g->rules;
 	bool has_changed = false;

@@ -5,7 +5,6 @@ primary with a synchronous standby, the pooler in front of them, and 20 clients 
 import argparse
 import os
 import sys
-import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -14,34 +13,11 @@ sys.path.insert(0, os.path.join(HERE, "../integration"))
 import replication  # noqa: E402
 import waiting  # noqa: E402
 import wire  # noqa: E402
+import writers  # noqa: E402
 from pooler import Pooler  # noqa: E402
 
 WRITERS = 20
 SECONDS = 2  # How long they write before and after the event.
-
-
-class Writer(threading.Thread):
-    """Inserts one row in each transaction, and notes when each was acknowledged."""
-
-    def __init__(self, pooler, number):
-        super().__init__(daemon=True)
-        self.pooler, self.number = pooler, number
-        self.acknowledged, self.errors, self.ends = [], 0, False
-
-    def run(self):
-        client, at = None, 0
-        while not self.ends:
-            try:
-                client = client or self.pooler.connect()
-                at += 1
-                if client.query("insert into written values (%d, %d)" % (self.number, at)).tag:
-                    self.acknowledged.append((time.monotonic(), at))
-            except (wire.Refused, wire.Closed, OSError):
-                self.errors += 1
-                client = client and client.close()
-                time.sleep(0.01)
-        if client:
-            client.close()
 
 
 class Event:
@@ -120,7 +96,7 @@ class Bench:
     def start(self):
         self.pair.create()
         self.pair.primary.do(
-            "create table written (writer int, at int)", "grant all on written to public",
+            *writers.TABLE,
             "alter system set synchronous_standby_names = 'standby'",
             "alter system set synchronous_commit = 'on'", "select pg_reload_conf()")
         self.pair.wait_replayed()
@@ -132,9 +108,9 @@ class Bench:
                            "query_wait_timeout": 300, "max_client_conn": 200}, **settings)).start()
 
     def run(self):
-        writers = [Writer(self.pooler, number) for number in range(WRITERS)]
-        for writer in writers:
-            writer.start()
+        clients = [writers.Writer(self.pooler.connect, number) for number in range(WRITERS)]
+        for client in clients:
+            client.start()
         time.sleep(SECONDS)
         begun = time.monotonic()
         accepts = self.event.happen(self)
@@ -143,11 +119,8 @@ class Bench:
         waiting.wait_for(lambda: self.count(accepts) > before + WRITERS, "writes go on", 120)
         self.event.settle(self)
         time.sleep(SECONDS)
-        for writer in writers:
-            writer.ends = True
-        for writer in writers:
-            writer.join(120)
-        return self.judge(writers, begun, accepts)
+        writers.finish(clients)
+        return self.judge(clients, begun, accepts)
 
     def kept(self, accepts):
         """Returns the node that is the primary at the end."""
@@ -156,15 +129,14 @@ class Bench:
     def count(self, accepts):
         return int(self.kept(accepts).value("select count(*) from written"))
 
-    def judge(self, writers, begun, accepts):
-        moments = sorted(moment for w in writers for moment, _ in w.acknowledged)
+    def judge(self, clients, begun, accepts):
+        moments = writers.moments(clients)
         # An answer may be noticed late, so the longest pause counts, and not the first answer.
         start = accepts or begun
         pauses = [b - max(a, start) for a, b in zip(moments, moments[1:]) if b > start]
         with self.kept(accepts).client() as client:
-            rows = {tuple(map(int, row)) for row in client.query("select * from written").rows}
-        lost = sum((w.number, at) not in rows for w in writers for _, at in w.acknowledged)
-        return {"event": self.event.name, "gap": max(pauses), "errors": sum(w.errors for w in writers),
+            lost = writers.lost(clients, client)
+        return {"event": self.event.name, "gap": max(pauses), "errors": sum(len(w.errors) for w in clients),
                 "writes": len(moments), "lost": lost}
 
     def stop(self):

@@ -62,6 +62,8 @@ def test_configurations(pooler):
             os.makedirs(pooler.path(folder), exist_ok=True)
             waiting.give(pooler.path(folder))
         text = re.sub(r"/etc/pgbouncer|/var/log/pgbouncer|(?<=[= ])/run(?=/)", pooler.dir, text)
+        for named in re.findall(r"^%include (\S+)", text, re.M):
+            pooler.write(named, "[pgbouncer]\n")
         for named in re.findall(r"^server_password_(?:command|file) = (\S+)", text, re.M):
             os.makedirs(os.path.dirname(named), exist_ok=True)
             os.chmod(pooler.write(named, "#!/bin/sh\n"), 0o700)

@@ -1,31 +1,10 @@
 """Two poolers behind haproxy: cancel requests and client addresses (doc/peering.md)."""
 
-import os
-import shutil
-import subprocess
-
 import pytest
 
+import haproxy
 import waiting
 import wire
-
-HAPROXY = shutil.which("haproxy", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
-
-CONFIG = """
-defaults
-    mode tcp
-    timeout connect 5s
-    timeout client  1h
-    timeout server  1h
-frontend postgres
-    bind 127.0.0.1:%d
-    default_backend poolers
-backend poolers
-    balance roundrobin
-    server pooler1 127.0.0.1:%d %s
-    server pooler2 127.0.0.1:%d %s
-"""
-
 
 @pytest.fixture
 def balanced(make_pooler, pg):
@@ -41,19 +20,13 @@ def balanced(make_pooler, pg):
             if option:
                 pooler.settings["proxy_protocol_from"] = "127.0.0.1"
             pooler.start()
-        port = waiting.PORTS.take()
-        path = poolers[0].write("haproxy.cfg", CONFIG % (
-            port, poolers[0].port, option, poolers[1].port, option))
-        started.append(subprocess.Popen([HAPROXY, "-db", "-f", path], stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                        **waiting.run_as(waiting.unprivileged())))
-        waiting.wait_for(lambda: waiting.can_connect(port), "haproxy is up")
-        return poolers, port
+        started.append(haproxy.Haproxy(["balance roundrobin"] + [
+            "server pooler%d 127.0.0.1:%d %s" % (i + 1, pooler.port, option) for i, pooler in enumerate(poolers)]))
+        return poolers, started[-1].port
 
     yield make
     for process in started:
-        process.kill()
-        process.wait()
+        process.remove()
 
 
 def connect(port):

@@ -3,22 +3,23 @@
 import contextlib
 import grp
 import os
-import shutil
 import signal
+import socket
 import threading
 
 import pytest
 
 import certs
 import documents
+import haproxy
 import keeper
 import postgres
 import programs
 import waiting
 import wire
+from test_rolling import Load
 from test_takeover import Restarts, wait_end
 
-HAPROXY = shutil.which("haproxy", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
 SECRETS = {"shop": "recipe shop 4f1", "admin": "recipe admin 8c2"}
 INI = "/etc/pgbouncer/pgbouncer.ini"
 
@@ -84,7 +85,7 @@ def test_unix_socket(recipe, shop):
         shop.set_hba(postgres.hba_lines())
 
 
-@pytest.mark.skipif(not HAPROXY, reason="haproxy is not installed")
+@pytest.mark.skipif(not haproxy.PROGRAM, reason="haproxy is not installed")
 def test_haproxy(recipe, shop):
     """Cancel requests find their pooler, the poolers know the address of the client, and one of
     them can be taken away."""
@@ -95,7 +96,7 @@ def test_haproxy(recipe, shop):
     stage.real["/etc/haproxy"] = stage.dir
     begun = []
     stage.instead["haproxy -D -f /etc/haproxy/haproxy.cfg"] = lambda: begun.append(stage.begin(
-        "exec %s -db -f /etc/haproxy/haproxy.cfg" % HAPROXY))
+        "exec %s -db -f /etc/haproxy/haproxy.cfg" % haproxy.PROGRAM))
     one, two = "/etc/pgbouncer/pooler1.ini", "/etc/pgbouncer/pooler2.ini"
     try:
         stage.play("Set up")
@@ -133,6 +134,77 @@ def can_connect(address):
         return True
     except OSError:
         return False
+
+
+@pytest.mark.skipif(not haproxy.PROGRAM, reason="haproxy is not installed")
+def test_several_poolers(recipe, shop):
+    """Three poolers behind haproxy, under load: all of them are upgraded, and one is taken out and comes
+    back. No client gets an error, transactions go on, and cancel requests find their pooler."""
+    stage = recipe("several-poolers", of_superuser(shop, **{
+        "10.0.0.10": "127.0.0.10", "10.0.0.11": "127.0.0.11", "10.0.0.12": "127.0.0.12", "10.0.0.13": "127.0.0.13",
+        "10.0.0.20": "127.0.0.1", "9127": str(waiting.PORTS.take())}))
+    for name in ("pgbouncer1", "pgbouncer2", "pgbouncer3", "haproxy"):
+        stage.real["/run/" + name] = stage.folder(name)
+    stage.real["/etc/haproxy"] = stage.dir
+    begun, restarts = [], Restarts()
+    stage.instead["-R"] = restarts
+    stage.instead["haproxy -D -f /etc/haproxy/haproxy.cfg"] = lambda: begun.append(stage.begin(
+        "exec %s -db -f /etc/haproxy/haproxy.cfg" % haproxy.PROGRAM))
+    load = None
+    try:
+        stage.play("Set up")
+        waiting.wait_for(lambda: can_connect(("127.0.0.10", stage.port)), "haproxy is up")
+        stage.play("See that it works")
+        load = Load(lambda: client(stage, host="127.0.0.10"))
+        sessions = [client(stage, host="127.0.0.10") for _ in range(6)]
+        assert all(session.query("begin").status == "T" for session in sessions)
+        load.more()
+        stage.play("A new version on all of them")
+        load.more()
+        assert len(restarts.old) == 3
+        for session in sessions:
+            assert session.query("commit").tag == "COMMIT"
+            session.send(wire.query("select pg_sleep(60)"))
+        waiting.wait_for(lambda: shop.backends("query like '%sleep(60)%' and state = 'active'") == 6, "all run")
+        for session in sessions:
+            session.cancel()
+            assert session.finish().errors[0].field("C") == "57014"
+            session.close()
+
+        one = stage.poolers["/etc/pgbouncer/pooler1.ini"]
+        for state in ("drain", "ready"):
+            stage.instead['echo "set server poolers/pooler1 state %s" | socat stdio /run/haproxy/admin.sock' % state] = (
+                lambda state=state: told_haproxy(stage, state, load))
+        stage.instead["pgbouncer -d /etc/pgbouncer/pooler1.ini"] = lambda: started_again(one, load)
+        stage.play("A machine is taken out")
+        load.more()
+        waiting.wait_for(lambda: "login attempt" in one.log(), "it has clients again")
+    finally:
+        if load:
+            load.end()
+        for process in begun:
+            process.kill()
+            process.communicate()
+        for process, pooler in zip(restarts.old, stage.poolers.values()):
+            wait_end(process, pooler)
+
+
+def told_haproxy(stage, state, load):
+    """Clients that were on their way to the pooler are there afterwards."""
+    with socket.socket(socket.AF_UNIX) as admin:
+        admin.connect(os.path.join(stage.dir, "haproxy", "admin.sock"))
+        admin.sendall(b"set server poolers/pooler1 state %s\n" % state.encode())
+        assert admin.recv(1000).strip() == b""
+    with load.door:
+        pass
+
+
+def started_again(pooler, load):
+    assert pooler.wait_exit() == 0
+    load.more()
+    pooler.write("stderr", "")
+    pooler.args = []
+    pooler.start()
 
 
 def test_segments(recipe, pg):

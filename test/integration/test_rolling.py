@@ -18,8 +18,8 @@ class Load:
     listener that is just being closed, the connection is lost, and no pooler can prevent that
     (doc/peering.md describes the remedy)."""
 
-    def __init__(self, pooler):
-        self.pooler = pooler
+    def __init__(self, connect):
+        self.connect = connect
         self.door = threading.Lock()
         self.done = threading.Event()
         self.transactions = 0
@@ -33,7 +33,7 @@ class Load:
         while not self.done.is_set() and not self.failures:
             try:
                 with self.door:
-                    client = self.pooler.connect("db")
+                    client = self.connect()
                 with client:
                     self._session(client)
             except BaseException as failure:
@@ -126,7 +126,7 @@ def test_rolling_restart_of_processes_on_one_port(shared, pg):
     """No client sees an error, and a cancel request reaches the right process before and after the
     restart."""
     one, two = shared
-    load = Load(one)
+    load = Load(one.connect)
     try:
         load.more()
         for _ in range(ROUNDS):

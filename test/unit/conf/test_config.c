@@ -611,6 +611,11 @@ static void what_has_no_effect_is_told(void **state)
 {
 	struct fixture *f = *state;
 
+	warns(f, "[pgbouncer]\npeer_id=1\n[databases]\n[pgbouncer]\nlisten_port=1\n",
+	    "%s:4 [pgbouncer] sets all settings back to their defaults: those above "
+	    "it, "
+	    "such as at %s:2, do not count\n");
+	warns(f, "[pgbouncer]\n[databases]\n[pgbouncer]\nlisten_port=1\n", "");
 	warns(f, "[pgbouncer]\n[databases]\na = auth_user=x weight=1\n", "");
 	warns(f, "[pgbouncer]\n[databases]\na = host=x,y weight=1,2\n", "");
 	warns(f, "[pgbouncer]\n[databases]\na = host=x,y weight=2,2\n", "");

@@ -79,6 +79,47 @@ static void second_primary_that_flickers_is_told_once(void **state)
 	assert_false(decide(&s).is_split);
 	s.now_us += 10 * second_us;
 	assert_false(decide(&s).is_split);
+	is_found(&s, 0, HOST_UP, HOST_PRIMARY);
+	is_found(&s, 1, HOST_UP, HOST_PRIMARY);
+	assert_true(decide(&s).is_split);
+	scene_close(&s);
+}
+
+/* At a planned change the new primary may be heard of before the old one is asked
+ * again. */
+static void second_primary_counts_when_both_have_answered_since(void **state)
+{
+	(void)state;
+	struct scene s;
+	struct host_change change;
+	uint64_t wake_us = UINT64_MAX;
+
+	scene_open(&s);
+	is_found(&s, 0, HOST_UP, HOST_PRIMARY);
+	is_found(&s, 1, HOST_UP, HOST_STANDBY);
+	assert_false(decide(&s).is_split);
+	s.now_us += second_us / 10;
+	is_found(&s, 1, HOST_UP, HOST_PRIMARY);
+	host_group_decide(&s.group, s.now_us, &change, &wake_us);
+	assert_false(change.is_split);
+	assert_true(wake_us <= s.now_us + second_us / 4);
+	s.now_us += second_us / 10;
+	is_found(&s, 0, HOST_DOWN, HOST_ROLE_UNKNOWN);
+	assert_false(decide(&s).is_split);
+	/* the old one comes back as a second primary */
+	s.now_us += second_us;
+	is_found(&s, 0, HOST_UP, HOST_PRIMARY);
+	assert_false(decide(&s).is_split);
+	s.now_us += second_us / 10;
+	is_found(&s, 1, HOST_UP, HOST_PRIMARY);
+	assert_true(decide(&s).is_split);
+	/* one whose role cannot be asked does not answer anew */
+	scene_close(&s);
+	scene_open(&s);
+	is_found(&s, 0, HOST_UP, HOST_PRIMARY);
+	strcpy(s.watches[0].value.unasked, "permission denied");
+	decide(&s);
+	s.now_us += second_us;
 	is_found(&s, 1, HOST_UP, HOST_PRIMARY);
 	assert_true(decide(&s).is_split);
 	scene_close(&s);
@@ -147,6 +188,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(second_primary_that_flickers_is_told_once),
+	    cmocka_unit_test(second_primary_counts_when_both_have_answered_since),
 	    cmocka_unit_test(nothing_is_lost_before_it_was_tried),
 	    cmocka_unit_test(first_look_finds_nothing),
 	    cmocka_unit_test(hosts_that_are_needed_again_and_again),
