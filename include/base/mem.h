@@ -41,6 +41,10 @@ int mem_equal_const_time(const void *a, const void *b, size_t len);
  * none. */
 void mem_random(void *p, size_t len);
 
+/* What the process uses, in bytes, as the kernel counts it: addresses, and pages in
+ * memory.  Where it does not tell, nothing is changed. */
+void mem_of_process(uint64_t *virtual, uint64_t *resident);
+
 /* A slab hands out objects of one size, zeroed, and keeps returned ones on a free
  * list.  It allocates several objects at once, aligned for pointers.  All slabs of a
  * thread belong to one struct mem, whose list SHOW MEM walks. */

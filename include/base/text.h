@@ -21,6 +21,12 @@ int text_uint(const char *s, unsigned *out);
  * number may have a fraction with '.' (in every locale) and an exponent (1e2), but no
  * sign and no unit.  Returns -1 for anything else. */
 int text_seconds(const char *s, uint64_t *out_us);
+/* Parses a number of bytes: a whole number in decimal, alone or directly followed by
+ * kB, MB, GB or TB in any case, which are powers of 1024 as in PostgreSQL.  -1:
+ * anything else. */
+int text_bytes(const char *s, uint64_t *out);
+/* Prints bytes with the greatest of these units that leaves a whole number. */
+void text_print_bytes(uint64_t bytes, char *out, size_t size);
 /* Prints microseconds as seconds, in the format of C's %g. */
 void text_print_seconds(uint64_t us, char *out, size_t size);
 

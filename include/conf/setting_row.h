@@ -18,6 +18,7 @@ enum setting_type {
 	SETTING_UINT,
 	SETTING_BOOL,
 	SETTING_TIME,
+	SETTING_SIZE,
 	SETTING_ENUM,
 };
 

@@ -98,6 +98,7 @@ const char *setting_target_name(int target);
 #define SETTING_C_UINT unsigned
 #define SETTING_C_BOOL int
 #define SETTING_C_TIME uint64_t
+#define SETTING_C_SIZE uint64_t
 #define SETTING_C_ENUM int
 
 /* The index of each row in the table. */

@@ -1,11 +1,13 @@
 /*
- * Frees descriptors when the process has reached its limit of open files: clients that
- * have not proven who they are must not keep the administrator out.
+ * Closes clients that have not proven who they are, when there are too many, or when
+ * the process has reached its limit of open files: they must not keep the administrator
+ * out.
  */
 #ifndef LOGIN_EVICT_H
 #define LOGIN_EVICT_H
 
-#include "session/site.h"
+#include "session/client.h"
+#include "session/strangers.h"
 
 /* Closes the oldest clients, on all sites, that are in mid-login and have sent nothing
  * for too long although it is their turn.  Clients that wait for the pooler (look-ups,
@@ -13,5 +15,10 @@
  * process on the unix socket.  Returns how many are being closed; their descriptors are
  * free after this turn of the loop. */
 unsigned evict_silent(struct site *site);
+
+/* A client is there that was found to be one too many: closes it, or if there are too
+ * many of all addresses, the oldest one of its site that is in mid-login although it is
+ * its turn. */
+void evict_for(struct client *client, enum strangers_verdict verdict);
 
 #endif

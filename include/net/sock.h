@@ -30,6 +30,11 @@ const char *sock_addr_ip(const struct sock_addr *a, char out[SOCK_ADDR_TEXT]);
 const char *sock_addr_text(
     const struct sock_addr *a, int unix_port, char out[SOCK_PORT_TEXT]);
 bool sock_addr_is_equal_ip(const struct sock_addr *a, const struct sock_addr *b);
+/* Whom limits by address count together: an IPv4 address, also one that is mapped into
+ * IPv6; the first 64 bits of an IPv6 address, of which one machine has all others; or
+ * the unix socket. */
+enum { SOCK_ORIGIN = 9 };
+void sock_addr_origin(const struct sock_addr *a, uint8_t out[SOCK_ORIGIN]);
 /* Parses a numeric IPv4 or IPv6 address; -1 when it is neither. */
 int sock_addr_parse(const char *text, uint16_t port, struct sock_addr *out);
 

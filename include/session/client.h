@@ -15,6 +15,7 @@
 #include "session/cancel_keys.h"
 #include "session/conn.h"
 #include "session/request.h"
+#include "session/strangers.h"
 #include "wire/effects.h"
 #include "wire/vars.h"
 
@@ -83,6 +84,7 @@ struct client {
 				   socket is the proxy */
 	bool is_admin : 1;      /* console: full rights */
 	bool is_settled : 1;    /* see client_settle */
+	bool is_stranger : 1;   /* it is counted in site->strangers */
 	bool is_counted : 1;    /* it is counted against the limits of its database and
 				   user */
 	bool is_cancel : 1;     /* it brought a CancelRequest and does not log in */
@@ -133,6 +135,11 @@ struct client *client_new(struct site *site, const struct conn_ops *ops);
 /* The login is over: moves the client from site->login_clients to site->clients; one
  * that brought a CancelRequest (is_cancel) to site->cancel_clients. */
 void client_settle(struct client *client);
+/* Its address is known: counts it as a stranger, unless it is the process's own account
+ * on the unix socket. */
+enum strangers_verdict client_appears(struct client *client);
+/* It has proven who it is: it counts as a stranger no longer. */
+void client_prove(struct client *client);
 /* Enters the client in the list of its site that it belongs to, and takes it out. */
 void client_enlist(struct client *client);
 void client_delist(struct client *client);

@@ -32,6 +32,9 @@ struct key_cache;
 struct passwords;
 struct helpers;
 struct peers;
+struct log_flood;
+struct memory_limit;
+struct strangers;
 struct secret;
 struct server;
 struct site;
@@ -196,7 +199,10 @@ struct site {
 	struct list_walk client_walk, idle_walk;
 	struct list snapshots; /* struct client_snapshot by .node */
 	struct cancel_keys
-	    *cancel_keys;        /* that of the workers, or owned with one worker */
+	    *cancel_keys;            /* that of the workers, or owned with one worker */
+	struct strangers *strangers; /* likewise */
+	struct memory_limit *memory_limit; /* likewise */
+	struct log_flood *log_flood;       /* owned */
 	struct map *lookups;     /* running auth_queries: see login/authquery.h */
 	struct list switchovers; /* see switchover.h */
 	struct list listeners;   /* struct listener by .node */

@@ -75,6 +75,8 @@ struct workers {
 	struct helpers_mutex *mutex;
 	struct cancel_keys *cancel_keys;  /* owned: of the clients of all sites */
 	struct passwords_kept *passwords; /* owned: see session/passwords.h */
+	struct strangers *strangers;      /* owned: likewise */
+	struct memory_limit *memory_limit;
 	unsigned worker_count;
 	unsigned last_picked;    /* used by the control thread only, as the next one */
 	unsigned last_broadcast; /* that was given */

@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -139,6 +140,23 @@ void mem_random(void *p, size_t len)
 		at += got;
 		len -= (size_t)got;
 	}
+}
+
+void mem_of_process(uint64_t *virtual, uint64_t *resident)
+{
+	char text[64];
+	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+	ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	char *end;
+
+	if (fd >= 0)
+		close(fd);
+	if (len <= 0)
+		return;
+	text[len] = '\0';
+	*virtual = strtoull(text, &end, 10) * page;
+	*resident = strtoull(end, NULL, 10) * page;
 }
 
 /* Objects that were allocated together.  With AddressSanitizer each chunk holds a

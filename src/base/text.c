@@ -291,6 +291,41 @@ int text_seconds(const char *s, uint64_t *out_us)
 	return 0;
 }
 
+static const char *const byte_units[] = {"", "kB", "MB", "GB", "TB"};
+
+enum { BYTE_UNITS = sizeof(byte_units) / sizeof(byte_units[0]), UNIT_BITS = 10 };
+
+int text_bytes(const char *s, uint64_t *out)
+{
+	uint64_t n = 0;
+	const char *at = s;
+
+	for (; is_digit(*at); at++) {
+		uint64_t digit = (uint64_t)(*at - '0');
+		if (n > (UINT64_MAX - digit) / 10)
+			return -1;
+		n = n * 10 + digit;
+	}
+	for (unsigned i = 0; at > s && i < BYTE_UNITS; i++)
+		if (text_equal_nocase(at, byte_units[i]) &&
+		    n <= UINT64_MAX >> i * UNIT_BITS) {
+			*out = n << i * UNIT_BITS;
+			return 0;
+		}
+	return -1;
+}
+
+void text_print_bytes(uint64_t bytes, char *out, size_t size)
+{
+	unsigned i = 0;
+
+	while (bytes && i + 1 < BYTE_UNITS && bytes % (1 << UNIT_BITS) == 0) {
+		bytes >>= UNIT_BITS;
+		i++;
+	}
+	snprintf(out, size, "%llu%s", (unsigned long long)bytes, byte_units[i]);
+}
+
 void text_print_seconds(uint64_t us, char *out, size_t size)
 {
 	snprintf(out, size, "%g", (double)us / SECOND_US);

@@ -348,6 +348,7 @@ static int take_pair(
 			return set_choice(e, row, name, value, err);
 		case SETTING_STR:
 		case SETTING_UINT:
+		case SETTING_SIZE:
 			break;
 		}
 		assert(row->type == SETTING_STR);

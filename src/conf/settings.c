@@ -303,6 +303,7 @@ static size_t member_size(const struct setting *row)
 	case SETTING_STR:
 		return sizeof(const char *);
 	case SETTING_TIME:
+	case SETTING_SIZE:
 		return sizeof(uint64_t);
 	case SETTING_UINT:
 		return sizeof(unsigned);
@@ -432,6 +433,12 @@ int setting_parse_member(const struct setting *row, void *member, const char *te
 			    "must be a number of seconds such as 30 or 0.5, "
 			    "without unit or sign");
 		return 0;
+	case SETTING_SIZE:
+		if (text_bytes(text, member) < 0)
+			return err_set(err,
+			    "must be a number of bytes such as 2147483648, 2048MB or "
+			    "2GB");
+		return 0;
 	case SETTING_ENUM:
 		return parse_enum(row, member, text, err);
 	}
@@ -517,6 +524,9 @@ const char *setting_print(
 		break;
 	case SETTING_TIME:
 		text_print_seconds(*(const uint64_t *)member, out, size);
+		break;
+	case SETTING_SIZE:
+		text_print_bytes(*(const uint64_t *)member, out, size);
 		break;
 	case SETTING_ENUM:
 		return row->words[*(const int *)member];

@@ -12,6 +12,7 @@
 #include "daemon/reload.h"
 #include "pool/catalog.h"
 #include "pool/pool.h"
+#include "session/memory_limit.h"
 #include "session/workers.h"
 
 /* Housekeeping runs at least this often, as idle limits can be as short as a second. */
@@ -108,6 +109,8 @@ static void tidy_due(struct deadline *due)
 	struct site *site = &d->site;
 	uint64_t most = loop_now(site->loop) + TIDY_MOST_US;
 
+	/* tells when it is over, also if nobody wants anything */
+	(void)memory_limit_check(site);
 	(void)workers_each(site, tidy_site, &most);
 	deadline_set(site->loop, due, most);
 }

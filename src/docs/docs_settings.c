@@ -40,6 +40,7 @@ static const char *const type_names[] = {
     [SETTING_UINT] = "uint",
     [SETTING_BOOL] = "bool",
     [SETTING_TIME] = "time",
+    [SETTING_SIZE] = "size",
     [SETTING_ENUM] = "enum",
 };
 

@@ -1,6 +1,6 @@
 /*
  * Chooses and closes clients in mid-login.  listen.c calls it when it cannot accept a
- * connection for lack of descriptors.
+ * connection for lack of descriptors, and when there are too many strangers.
  */
 #include "login/evict.h"
 
@@ -39,4 +39,29 @@ unsigned evict_silent(struct site *site)
 
 	(void)workers_each(site, evict_at, &sum);
 	return sum;
+}
+
+void evict_for(struct client *newest, enum strangers_verdict verdict)
+{
+	struct client *client;
+
+	/* its first bytes may have been enough for a proof, or for its end */
+	if (!newest->is_stranger || newest->conn.is_doomed)
+		return;
+	if (verdict == STRANGERS_OF_ADDRESS)
+		client_fatal(newest, ERROR_TOO_MANY_LOGINS_OF_ADDRESS);
+	if (verdict != STRANGERS_OF_ALL)
+		return;
+	/* The oldest come first, and the newest is one of them.  Where it is alone, the
+	 * others are at other sites: it may stay, so that the administrator gets in. */
+	list_for (client, &newest->conn.site->login_clients, site_node) {
+		if (!client->is_stranger || client->conn.is_doomed ||
+		    login_is_at_work(client) ||
+		    (client == newest && newest->conn.site->worker))
+			continue;
+		/* it closes later in this turn, in which more may come */
+		client_prove(client);
+		client_fatal(client, ERROR_TOO_MANY_LOGINS);
+		return;
+	}
 }

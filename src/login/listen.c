@@ -263,6 +263,7 @@ static void greet_client(struct site *site, bool is_unix, int fd,
 	const struct settings *settings = site_settings(site);
 	struct client *client = client_new(site, &first_ops);
 	struct conn *conn = &client->conn;
+	enum strangers_verdict verdict = STRANGERS_FIT;
 	unsigned uid;
 
 	conn->remote = *peer;
@@ -272,12 +273,15 @@ static void greet_client(struct site *site, bool is_unix, int fd,
 		client->is_unix_owner = uid == getuid();
 	if (proxy_is_expected(client))
 		proxy_expect(client, &first_ops);
+	else
+		verdict = client_appears(client);
 	startup_arm(conn);
 	/* With tcp_defer_accept the first bytes have come already. */
 	if (!is_unix && settings->tcp_defer_accept)
 		conn_open_recv_now(conn, fd);
 	else
 		conn_open(conn, fd);
+	evict_for(client, verdict);
 }
 
 /* Serves the connection here, or gives it to the worker with the least load. */

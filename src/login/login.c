@@ -25,6 +25,7 @@
 #include "login/startup.h"
 #include "pool/credentials.h"
 #include "session/client_transfer.h"
+#include "session/memory_limit.h"
 #include "session/server.h"
 #include "session/workers.h"
 #include "wire/codec.h"
@@ -213,6 +214,7 @@ static enum step login_authenticated(struct client *client)
 		client_fatal(client, ERROR_NO_SUCH_DATABASE, login->startup.database);
 		return STEP_CLOSE;
 	}
+	client_prove(client);
 	if (!login_may_use_service(client))
 		return STEP_CLOSE;
 	if (client->database->disabled) {
@@ -676,8 +678,8 @@ static bool login_is_for_console(const struct client *client)
 	return strcmp(client->login->startup.database, "pgbouncer") == 0;
 }
 
-/* -1: max_client_conn leaves no room; the client has got an error.  For the console
- * there is some room beyond it. */
+/* -1: max_client_conn or memory_limit leaves no room; the client has got an error.  For
+ * the console there is some room beyond it. */
 static int login_find_room(struct client *client)
 {
 	struct site *site = client->conn.site;
@@ -687,9 +689,9 @@ static int login_find_room(struct client *client)
 		console_logins_add(client->login, is_full);
 		return client->conn.is_doomed ? -1 : 0;
 	}
-	if (!is_full)
+	if (!is_full && !memory_limit_refuses(site))
 		return 0;
-	client_fatal(client, ERROR_NO_MORE_CONNECTIONS);
+	client_fatal(client, is_full ? ERROR_NO_MORE_CONNECTIONS : ERROR_MEMORY_LIMIT);
 	return -1;
 }
 

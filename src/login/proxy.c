@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/networks.h"
+#include "login/evict.h"
 #include "wire/proxy_header.h"
 
 /* The part of the header that has come so far; owned by the client until the header is
@@ -80,6 +81,7 @@ static enum step proxy_raw(
 	proxy_take_address(client, &header);
 	conn->ops = client->proxy->next;
 	proxy_free(client);
+	evict_for(client, client_appears(client));
 	return STEP_NEXT;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "net/dns.h"
 #include "net/net.h"
 
@@ -67,14 +68,10 @@ void process_samples_find(struct process_sample process[PROCESS_SAMPLE_COUNT],
 	    net_engine_name(&site->net));
 	process[PROCESS_UP].whole = process[PROCESS_VERSION].whole =
 	    process[PROCESS_BUILD].whole = 1;
-	FILE *f = fopen("/proc/self/statm", "re");
-	long long size = 0, resident = 0, page = sysconf(_SC_PAGESIZE);
-	if (f && fscanf(f, "%lld %lld", &size, &resident) != 2)
-		size = resident = 0;
-	if (f)
-		fclose(f);
-	process[PROCESS_VIRTUAL].whole = size * page;
-	process[PROCESS_RESIDENT].whole = resident * page;
+	uint64_t virtual = 0, resident = 0;
+	mem_of_process(&virtual, &resident);
+	process[PROCESS_VIRTUAL].whole = (long long)virtual;
+	process[PROCESS_RESIDENT].whole = (long long)resident;
 	process[PROCESS_UPTIME].micros = (long long)uptime_us;
 	process[PROCESS_START].micros = (long long)(loop_wall(site->loop) - uptime_us);
 	process[PROCESS_MISSED].whole = missed;

@@ -81,6 +81,22 @@ bool sock_addr_is_equal_ip(const struct sock_addr *a, const struct sock_addr *b)
 	       (a->family != AF_INET6 || a->scope == b->scope);
 }
 
+void sock_addr_origin(const struct sock_addr *a, uint8_t out[SOCK_ORIGIN])
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+	bool is_mapped =
+	    a->family == AF_INET6 && memcmp(a->ip, mapped, sizeof(mapped)) == 0;
+
+	memset(out, 0, SOCK_ORIGIN);
+	if (a->family == AF_INET6 && !is_mapped) {
+		out[0] = 6;
+		memcpy(out + 1, a->ip, SOCK_ORIGIN - 1);
+	} else if (a->family != AF_UNIX) {
+		out[0] = 4;
+		memcpy(out + 1, a->ip + (is_mapped ? sizeof(mapped) : 0), 4);
+	}
+}
+
 int sock_addr_parse(const char *text, uint16_t port, struct sock_addr *out)
 {
 	struct sock_addr a = {.port = port};

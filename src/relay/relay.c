@@ -23,6 +23,7 @@
 #include "relay/statements.h"
 #include "relay/unnamed.h"
 #include "session/client.h"
+#include "session/memory_limit.h"
 #include "session/server.h"
 #include "wire/message.h"
 
@@ -244,6 +245,11 @@ static enum step front_without_server(struct client *client, const struct messag
 	if (client->block.state == BLOCK_FAILED) {
 		if (m->type != 'S')
 			client_error(client, ERROR_FAILED_BLOCK);
+		return front_fail(client, m);
+	}
+	if (!message_is_whole(m) && m->size > MEMORY_LIMIT_MESSAGE &&
+	    memory_limit_refuses(client->conn.site)) {
+		client_error(client, ERROR_MEMORY_LIMIT);
 		return front_fail(client, m);
 	}
 	front_begin(client, NULL);

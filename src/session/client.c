@@ -14,6 +14,7 @@
 #include "session/limits.h"
 #include "session/reserved_fds.h"
 #include "session/server.h"
+#include "session/strangers.h"
 #include "session/workers.h"
 #include "wire/codec.h"
 #include "wire/message.h"
@@ -80,8 +81,27 @@ void client_delist(struct client *client)
 	list_remove(list, &client->site_node);
 }
 
+enum strangers_verdict client_appears(struct client *client)
+{
+	const struct site *site = client->conn.site;
+
+	if (client->is_unix_owner)
+		return STRANGERS_FIT;
+	client->is_stranger = true;
+	return strangers_enter(
+	    site->strangers, &client->conn.remote, site_settings(site));
+}
+
+void client_prove(struct client *client)
+{
+	if (client->is_stranger)
+		strangers_leave(client->conn.site->strangers, &client->conn.remote);
+	client->is_stranger = false;
+}
+
 void client_settle(struct client *client)
 {
+	client_prove(client);
 	list_remove(list_of(client), &client->site_node);
 	client->is_settled = true;
 	client_enlist(client);
@@ -119,6 +139,7 @@ void client_leave(struct client *client)
 	mem_free(client->params.asked);
 	client->params.asked = NULL;
 	prepared_names_clear(&client->names);
+	client_prove(client);
 	client_delist(client);
 }
 

@@ -77,6 +77,7 @@ static void drop(struct client_transfer *t, struct site *site)
 	mem_free(client->params.asked);
 	conn_close_detached(&client->conn);
 	client->conn.site = site;
+	client_prove(client);
 	client->conn.kind->destroy(&client->conn);
 }
 

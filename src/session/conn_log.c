@@ -6,7 +6,8 @@
 #include <stdio.h>
 
 #include "base/text.h"
-#include "session/conn.h"
+#include "session/client.h"
+#include "session/log_flood.h"
 
 enum { TAG = 320, NAME = 220, SOURCE_MOST = 10 };
 
@@ -58,6 +59,13 @@ static const char *put_tag(const struct conn *conn, char out[TAG])
 
 /* ---- lines ---- */
 
+static bool is_left_out(const struct conn *conn, unsigned what, const char *fmt)
+{
+	return !log_is_on(conn->site->log, what) ||
+	       (conn->kind->letter == 'C' && !conn_client(conn)->is_settled &&
+		   log_flood_holds(conn->site, &conn->remote, fmt));
+}
+
 static void __attribute__((format(printf, 4, 0))) put_line(const struct conn *conn,
     unsigned what, const struct log_fields *fields, const char *fmt, va_list ap)
 {
@@ -97,7 +105,7 @@ void conn_log(const struct conn *conn, unsigned what, const char *fmt, ...)
 	static const struct log_fields none;
 	va_list ap;
 
-	if (!log_is_on(conn->site->log, what))
+	if (is_left_out(conn, what, fmt))
 		return;
 	va_start(ap, fmt);
 	put_line(conn, what, &none, fmt, ap);
@@ -109,7 +117,7 @@ void conn_log_fields(const struct conn *conn, unsigned what,
 {
 	va_list ap;
 
-	if (!log_is_on(conn->site->log, what))
+	if (is_left_out(conn, what, fmt))
 		return;
 	va_start(ap, fmt);
 	put_line(conn, what, fields, fmt, ap);

@@ -6,12 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "conf/scope.h"
 #include "pool/catalog.h"
 #include "pool/conn_limits.h"
 #include "pool/hosts_role.h"
 #include "pool/pins.h"
 #include "pool/pool_effective.h"
+#include "session/memory_limit.h"
 
 /* The limits of queries and transactions are those of the pool's user, all others those
  * of the client's user. */
@@ -42,6 +44,9 @@ static double limit_value(const struct client *client, const char *setting)
 	    COUNT(own, max_client_conn),
 	    COUNT(own, max_db_client_connections),
 	    COUNT(own, max_user_client_connections),
+	    {"max_login_clients", own.settings->max_login_clients},
+	    {"max_login_clients_per_address",
+		own.settings->max_login_clients_per_address},
 	    TIME(own, client_login_timeout),
 	    TIME(own, suspend_timeout),
 	    TIME(own, client_idle_timeout),
@@ -127,6 +132,16 @@ const char *limit_describe(
 		    "kept: %d, of which %d may be.",
 		    pool->database->name, pool->user->name, pins_count(pool),
 		    pins_most(pool));
+		return out;
+	}
+	if (strcmp(setting, "memory_limit") == 0) {
+		char limit[32];
+		text_print_bytes(site_settings(client->conn.site)->memory_limit, limit,
+		    sizeof(limit));
+		snprintf(out, LIMIT_TEXT,
+		    "The process uses %llu MB; memory_limit is %s.",
+		    (unsigned long long)memory_limit_resident(client->conn.site) >> 20,
+		    limit);
 		return out;
 	}
 	const struct pool_request *request = &client->request.in_pool;

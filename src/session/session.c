@@ -11,11 +11,14 @@
 #include "session/client.h"
 #include "session/client_snapshot.h"
 #include "session/dispatch.h"
+#include "session/log_flood.h"
+#include "session/memory_limit.h"
 #include "session/passwords.h"
 #include "session/reserved_fds.h"
 #include "session/salted.h"
 #include "session/server.h"
 #include "session/site_helpers.h"
+#include "session/strangers.h"
 #include "session/switchover.h"
 #include "session/workers.h"
 
@@ -32,6 +35,11 @@ int session_init(struct site *site, struct err *err)
 	list_init(&site->listeners);
 	site->cancel_keys =
 	    site->worker ? site->worker->workers->cancel_keys : cancel_keys_new();
+	site->strangers =
+	    site->worker ? site->worker->workers->strangers : strangers_new();
+	site->memory_limit =
+	    site->worker ? site->worker->workers->memory_limit : memory_limit_new();
+	site->log_flood = log_flood_new();
 	site->next_id = 1 + (site->worker ? site->worker->index : 0);
 	site->id_step = workers_site_count(site);
 	dispatch_init(site);
@@ -91,8 +99,12 @@ void session_done(struct site *site)
 	site_helpers_done(site);
 	salted_done(site);
 	passwords_done(site);
-	if (!site->worker)
+	if (!site->worker) {
 		cancel_keys_free(&site->cancel_keys);
+		strangers_free(&site->strangers);
+		memory_limit_free(&site->memory_limit);
+	}
+	log_flood_free(&site->log_flood);
 	reserved_fds_done(site);
 	slab_free(&site->client_slab);
 	slab_free(&site->server_slab);

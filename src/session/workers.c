@@ -14,7 +14,9 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "session/cancel_keys.h"
+#include "session/memory_limit.h"
 #include "session/passwords_kept.h"
+#include "session/strangers.h"
 #include "wire/prepared.h"
 
 /* A turn of the loop is far shorter; only a worker that hangs needs longer. */
@@ -59,6 +61,8 @@ struct workers *workers_new(unsigned worker_count)
 	workers->mutex = helpers_mutex_new();
 	workers->cancel_keys = cancel_keys_new();
 	workers->passwords = passwords_kept_new();
+	workers->strangers = strangers_new();
+	workers->memory_limit = memory_limit_new();
 	for (unsigned i = 0; i <= worker_count; i++) {
 		workers->members[i].workers = workers;
 		workers->members[i].index = i;
@@ -88,6 +92,8 @@ void workers_free(struct workers **workers)
 	helpers_mutex_unref(&(*workers)->mutex);
 	cancel_keys_free(&(*workers)->cancel_keys);
 	passwords_kept_free(&(*workers)->passwords);
+	strangers_free(&(*workers)->strangers);
+	memory_limit_free(&(*workers)->memory_limit);
 	mem_free(*workers);
 	*workers = NULL;
 }

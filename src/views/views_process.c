@@ -11,6 +11,7 @@
 #include "cancel/peers.h"
 #include "conf/settings.h"
 #include "pool/pool.h"
+#include "session/memory_limit.h"
 #include "session/tls_setup.h"
 #include "session/workers.h"
 #include "views/views.def"
@@ -90,6 +91,9 @@ void view_state(struct rows *rows)
 	put_state_number(rows, "config_loaded_at", (uint64_t)rows->site->loaded_s);
 	put_state_number(rows, "server_protocol_errors", turns.protocol_errors);
 	put_state_number(rows, "log_lines_lost", log_lost_count(rows->site->log));
+	put_state_number(rows, "memory_limit_reached", memory_limit_check(rows->site));
+	put_state_number(
+	    rows, "memory_limit_refused", memory_limit_refused(rows->site));
 	put_state(rows, "log_error", log_file_error(rows->site->log, why, sizeof(why)));
 }
 

@@ -90,8 +90,8 @@ class Load:
 
 def test_recipe(shop, cluster):
     """Planned changes give nobody an error, those that Patroni begins at a node neither, nor those that are
-    given up. When the leader
-    is lost, and the pooler is restarted online meanwhile, only those who wrote just then get one."""
+    given up. When the leader is lost, and the pooler is restarted online meanwhile, only those who wrote just
+    then get one."""
     shop.play("Set up")
     shop.play("See that it works")
     load = Load(shop)

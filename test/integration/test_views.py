@@ -155,7 +155,7 @@ def test_turns_of_the_loop(pooler):
     before, after = counts(), counts()
     assert list(before) == ["turns", "longest_turn_us", "recent_longest_turn_us", "uptime_seconds",
                             "config_last_reload_successful", "config_loaded_at", "server_protocol_errors",
-                            "log_lines_lost"]
+                            "log_lines_lost", "memory_limit_reached", "memory_limit_refused"]
     assert int(after["turns"]) > int(before["turns"]) > 0
     assert 0 <= int(before["uptime_seconds"]) <= int(after["uptime_seconds"]) < 600
     assert int(after["longest_turn_us"]) >= int(after["recent_longest_turn_us"]) > 0
