@@ -112,6 +112,22 @@ struct pool_turn {
 	struct heap_node spare_node; /* in catalog->spare */
 };
 
+/* A server that is past server_lifetime goes on serving until another one, which was
+ * opened for that, has taken its place.  pool.c begins it, pool_open.c opens, slots.c
+ * notes what leaves.
+ */
+struct pool_replacement {
+	struct slot *old;   /* NULL: none is being replaced */
+	struct slot *fresh; /* the new one, until it is ready for clients */
+	enum {
+		REPLACE_WANTED,  /* another one is to be opened */
+		REPLACE_OPENING, /* it is being opened */
+		REPLACE_DUE,     /* it is ready, or cannot be had: the old one closes */
+	} stage;
+	uint64_t until_us; /* when the old one closes in any case */
+	uint64_t retry_us; /* after a failure: none is replaced before that */
+};
+
 /* The catalog makes and frees pools.  queue.c changes who waits, slots.c the servers;
  * who changes a part that is a struct is said there. */
 struct pool {
@@ -135,6 +151,7 @@ struct pool {
 	struct balance balance;   /* over the hosts of the database */
 	struct central_part part; /* what other workers see of it */
 	struct pool_turn turn;    /* with limits that pools share */
+	struct pool_replacement replacement;
 	struct pool_credentials credentials; /* for logins to servers */
 	struct stats stats;
 	struct stats_history history;
@@ -172,6 +189,9 @@ enum verdict_kind {
 	VERDICT_CHECK,
 	/* run server_reset_query on slot (now TESTED), then call pool_tested */
 	VERDICT_RESET,
+	/* give slot (now TESTED) the prepared statements of `model`, then call
+	 * pool_tested */
+	VERDICT_PREPARE,
 	/* Close slot; text is the reason.  It is already out of every list and count,
 	 * but slot->pool stays until pool_gone.  request is the client linked to it
 	 * (replication only). */
@@ -187,6 +207,7 @@ struct verdict {
 	enum verdict_kind kind;
 	struct pool_request *request;
 	struct slot *slot;
+	const struct slot *model;
 	const char *text; /* borrowed: a literal, or owned by the pool */
 	const char *sqlstate;
 	uint64_t wake_us;

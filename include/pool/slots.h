@@ -7,6 +7,10 @@
 
 #include "pool/pool.h"
 
+/* How often a server that waits for another one to take its place looks whether that is
+ * there, and its pool whether it can be opened. */
+enum { REPLACE_LOOK_US = 100000 };
+
 /* Queues the pool for pool_next. */
 static inline void pool_schedule(struct pool *pool)
 {
@@ -33,6 +37,8 @@ void slot_move(struct slot *slot, enum slot_state state, uint64_t now_us);
 /* Takes a slot out of all lists and counts, but slot->pool stays.  Returns the verdict
  * RETIRE. */
 struct verdict slot_retire(struct slot *slot, const char *reason);
+/* The same for one whose lifetime is over. */
+struct verdict slot_retire_for_lifetime(struct slot *slot, uint64_t now_us);
 /* Takes a slot that rests or could rest out of all lists for another site; it counts
  * until pool_carried.  Returns the verdict HAND. */
 struct verdict slot_carry(struct slot *slot, unsigned site);

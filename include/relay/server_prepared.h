@@ -58,6 +58,10 @@ int server_prepared_drop(struct server *server, struct prepared_text *text);
  * client prepared it, or something newer.) */
 int server_prepared_ensure(
     struct server *server, struct prepared_text *text, uint32_t generation);
+/* For a server that has just logged in, and is to take the place of another: sends a
+ * Parse of the statements of the model that clients use most, as many as take
+ * milliseconds, and a Sync.  See site->prepare_like. */
+void server_prepared_copy(struct server *server, const struct server *model);
 /* The server may have lost statements, but it is not known which: each is prepared
  * again before its next use. */
 void server_prepared_doubt(struct server *server);

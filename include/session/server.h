@@ -253,6 +253,10 @@ struct server *server_new(struct site *site, const struct conn_ops *ops);
 
 /* The server is idle from now on.  At wake_us server_events->review is called. */
 void server_rest(struct server *server, uint64_t wake_us);
+/* Until the answers to what is sent now have come, the server is under test: if it is
+ * ready then, server_events->tested is called; otherwise it closes with reason_failed.
+ */
+void server_begin_test(struct server *server, const char *reason_failed);
 /* Runs a reset or check query on an idle or just released server.  If it succeeds,
  * server_events->tested is called; otherwise the server closes with reason_failed. */
 void server_test(struct server *server, const char *sql, const char *reason_failed);

@@ -182,6 +182,9 @@ struct site {
 	struct login_answers *login_answers; /* see relay/login_answer.h */
 	const struct process_verbs *verbs;
 	const struct server_events *server_events;
+	/* Gives a server that has just logged in the shared statements that another one
+	 * has; server_events->tested is called at the end.  Set by the relay floor. */
+	void (*prepare_like)(struct server *server, const struct server *model);
 
 	/* owned by the broker; NULL: another site has it */
 	struct host_monitor *host_monitor;

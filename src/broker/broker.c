@@ -62,6 +62,7 @@ static void note(const struct pool *pool, const struct verdict *v)
 	    [VERDICT_DIAL] = "a server connection is opened",
 	    [VERDICT_CHECK] = "a server is checked",
 	    [VERDICT_RESET] = "a server is reset",
+	    [VERDICT_PREPARE] = "a server gets prepared statements",
 	    [VERDICT_RETIRE] = "a server is closed",
 	    [VERDICT_REST] = "a server rests",
 	    [VERDICT_PARK] = "a server waits for cancel requests",
@@ -90,6 +91,9 @@ static void broker_place(struct server *server, const struct verdict *v)
 		server_test(server,
 		    scope_server_reset_query(scope_of_pool(server->slot.pool)),
 		    "reset query failed");
+		break;
+	case VERDICT_PREPARE:
+		server->conn.site->prepare_like(server, slot_server(v->model));
 		break;
 	case VERDICT_RETIRE:
 		server_retire(server, v->text);
@@ -217,6 +221,7 @@ static void runner_work(struct later *l)
 		case VERDICT_NONE:
 		case VERDICT_WAIT:
 		case VERDICT_RESET:
+		case VERDICT_PREPARE:
 		case VERDICT_REST:
 		case VERDICT_PARK:
 			break;

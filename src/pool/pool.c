@@ -21,6 +21,13 @@
 #include "pool/scopes.h"
 #include "pool/slots.h"
 
+/* How long a server that is past its lifetime goes on at most while another one is
+ * opened. */
+enum { REPLACE_PATIENCE_US = 5000000 };
+
+/* A server that has rested for longer is closed without another one. */
+enum { UNUSED_US = 60000000 };
+
 static void note_time(struct pool *pool, uint64_t now_us)
 {
 	catalog_note_time(pool->database->catalog, now_us);
@@ -183,10 +190,43 @@ static bool is_over_lifetime(const struct slot *slot, uint64_t now_us)
 	       now_us - pool->lifetime_closed_us >= pool_lifetime_spacing(pool);
 }
 
-static struct verdict retire_for_lifetime(struct slot *slot, uint64_t now_us)
+/* Whether another server is to be opened before this one closes: clients use it, and no
+ * limit is in the way. */
+static bool is_to_be_replaced(const struct slot *slot, uint64_t now_us)
 {
-	slot->pool->lifetime_closed_us = now_us;
-	return slot_retire(slot, "server lifetime over");
+	struct pool *pool = slot->pool;
+	const struct catalog *c = pool->database->catalog;
+	size_t size = (size_t)pool_size(pool);
+
+	if (!scope_server_lifetime(scope_of_pool(pool)) || slot->is_dirty ||
+	    !slot->was_lent || now_us < pool->replacement.retry_us)
+		return false;
+	if (slot->state != SLOT_ACTIVE && now_us - slot->rested_us > UNUSED_US)
+		return false;
+	if (pool->is_killed || pool->failure.kind || pool_is_paused(pool) ||
+	    c->is_leaving || c->view.serves_nobody)
+		return false;
+	for (enum conn_limit kind = 0; kind < CONN_LIMIT_COUNT; kind++)
+		if (conn_limits_is_full(pool, kind))
+			return false;
+	return !size || pool_servers_everywhere(pool) < size;
+}
+
+/* What becomes of a server whose lifetime is over.  True: it goes on serving, because
+ * another one is opened for its place, or for that of another server. */
+static bool replace_first(struct slot *slot, uint64_t now_us)
+{
+	struct pool *pool = slot->pool;
+	struct pool_replacement *r = &pool->replacement;
+
+	if (!r->old) {
+		if (!is_to_be_replaced(slot, now_us))
+			return false;
+		*r = (struct pool_replacement){
+		    .old = slot, .until_us = now_us + REPLACE_PATIENCE_US};
+		pool_schedule(pool);
+	}
+	return r->stage != REPLACE_DUE && now_us < r->until_us;
 }
 
 /* The time of the next pool_review of a resting slot. */
@@ -205,6 +245,9 @@ static uint64_t review_time(const struct slot *slot, uint64_t now_us)
 		    pool->lifetime_closed_us
 			? pool->lifetime_closed_us + pool_lifetime_spacing(pool)
 			: 0);
+	/* it may wait for the one that is opened */
+	if (at <= now_us && pool->replacement.old)
+		at = now_us + REPLACE_LOOK_US;
 	if (idle) {
 		uint64_t due = slot->rested_us + idle;
 		/* min_pool_size keeps it; no event tells when that ends */
@@ -264,6 +307,8 @@ static struct verdict settle(struct slot *slot, uint64_t now_us)
 		return slot_retire(slot, "pause mode");
 	if (conn_limits_is_exceeded(pool, CONN_LIMIT_PROCESS))
 		return slot_retire(slot, conn_limits_surplus_reason);
+	if (slot == pool->replacement.old && pool->replacement.stage == REPLACE_DUE)
+		return slot_retire_for_lifetime(slot, now_us);
 	bool is_paused = pool_is_paused(pool);
 	struct pool_request *request = is_paused ? NULL : queue_first_waiter(pool);
 	/* One that is new was opened when it was this pool's turn. */
@@ -317,8 +362,8 @@ static struct verdict release(struct slot *slot, uint64_t now_us)
 
 	if (slot->is_replication)
 		return slot_retire(slot, "replication client was closed");
-	if (is_over_lifetime(slot, now_us))
-		return retire_for_lifetime(slot, now_us);
+	if (is_over_lifetime(slot, now_us) && !replace_first(slot, now_us))
+		return slot_retire_for_lifetime(slot, now_us);
 	struct verdict v = close_or_park(slot, now_us);
 	if (v.kind != VERDICT_NONE)
 		return v;
@@ -346,9 +391,23 @@ struct verdict pool_give(struct slot *slot, uint64_t now_us)
 	return release(slot, now_us);
 }
 
+/* If the slot is the new one that was opened for the place of another, that one may be
+ * closed now. */
+static void end_opening(const struct slot *slot)
+{
+	struct pool_replacement *r = &slot->pool->replacement;
+
+	if (r->fresh != slot)
+		return;
+	r->fresh = NULL;
+	r->stage = REPLACE_DUE;
+	pool_schedule(slot->pool);
+}
+
 struct verdict pool_tested(struct slot *slot, uint64_t now_us)
 {
 	assert(slot->state == SLOT_TESTED);
+	end_opening(slot);
 	note_time(slot->pool, now_us);
 	struct verdict v = close_or_park(slot, now_us);
 	return v.kind != VERDICT_NONE ? v : settle(slot, now_us);
@@ -384,8 +443,8 @@ struct verdict pool_review(struct slot *slot, uint64_t now_us)
 		return slot_retire(slot, "server idle timeout");
 	/* a lifetime of 0 means one use, which ended at the release */
 	if (scope_server_lifetime(scope_of_pool(pool)) &&
-	    is_over_lifetime(slot, now_us))
-		return retire_for_lifetime(slot, now_us);
+	    is_over_lifetime(slot, now_us) && !replace_first(slot, now_us))
+		return slot_retire_for_lifetime(slot, now_us);
 	if (pool_is_closing_for_pause(pool))
 		return slot_retire(slot, "pause mode");
 	if (slot->state == SLOT_IDLE && pool_has_check(pool) &&
@@ -414,6 +473,9 @@ void pool_dialing(struct pool *pool, struct slot *slot, uint64_t now_us)
 	pool->dial_us = now_us;
 	pool->wants_probe = false;
 	hosts_dial(pool, slot, host);
+	if (pool->replacement.old && pool->replacement.stage == REPLACE_OPENING &&
+	    !pool->replacement.fresh)
+		pool->replacement.fresh = slot;
 	slot_enter(pool, slot, SLOT_LOGIN, now_us);
 	assert(!request || slot->is_replication);
 	if (request)
@@ -441,6 +503,15 @@ struct verdict pool_logged_in(struct slot *slot, uint64_t now_us)
 	struct verdict v = close_or_park(slot, now_us);
 	/* nothing can have happened since it said that it is ready */
 	slot->was_checked = true;
+	if (v.kind == VERDICT_NONE && pool->replacement.fresh == slot &&
+	    !exchange_has_waiting(pool)) {
+		slot_move(slot, SLOT_TESTED, now_us);
+		return (struct verdict){.kind = VERDICT_PREPARE,
+		    .slot = slot,
+		    .model = pool->replacement.old,
+		    .wake_us = UINT64_MAX};
+	}
+	end_opening(slot);
 	return v.kind != VERDICT_NONE ? v : settle(slot, now_us);
 }
 
@@ -458,9 +529,11 @@ void pool_dial_failed(struct slot *slot, enum dial_failure kind, const char *tex
     const char *sqlstate, uint64_t now_us)
 {
 	struct pool *pool = slot->pool;
-	/* the role may not replicate, which says nothing about other servers */
+	/* The role may not replicate, which says nothing about other servers; and there
+	 * may be no room for one that was to take the place of another. */
 	bool is_login = kind == DIAL_LOGIN || kind == DIAL_PASSWORD;
-	bool is_beside = is_login && slot->is_replication;
+	bool is_fresh = pool->replacement.fresh == slot;
+	bool is_beside = is_fresh || (is_login && slot->is_replication);
 
 	assert(slot->state == SLOT_LOGIN);
 	note_time(pool, now_us);

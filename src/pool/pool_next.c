@@ -4,6 +4,7 @@
  * call sees, so that repeated calls come to an end.  Whether a server is opened is
  * decided in pool_open.c.
  */
+#include "base/time_us.h"
 #include "pool/conn_limits.h"
 #include "pool/exchange.h"
 #include "pool/pool_effective.h"
@@ -178,7 +179,17 @@ static struct verdict next_while_running(struct pool *pool, uint64_t now_us)
 	    v.kind == VERDICT_NONE ? conn_limits_surplus(pool) : NULL;
 	if (surplus)
 		v = slot_retire(surplus, conn_limits_surplus_reason);
-	return v.kind == VERDICT_NONE ? pool_open_next(pool, now_us) : v;
+	if (v.kind == VERDICT_NONE)
+		v = pool_open_next(pool, now_us);
+	struct slot *old = pool->replacement.old;
+	if (v.kind != VERDICT_NONE || !old)
+		return v;
+	if (pool->replacement.stage == REPLACE_WANTED)
+		v.wake_us = time_earlier(v.wake_us, now_us + REPLACE_LOOK_US);
+	if (pool->replacement.stage == REPLACE_DUE &&
+	    (old->state == SLOT_IDLE || old->state == SLOT_USED))
+		return slot_retire_for_lifetime(old, now_us);
+	return v;
 }
 
 struct verdict pool_next(struct pool *pool, uint64_t now_us)

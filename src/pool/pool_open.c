@@ -55,6 +55,7 @@ enum purpose {
 	FOR_PROBE,       /* the last login failed, and a client was refused for it */
 	FOR_MIN_SIZE,    /* there are fewer than min_pool_size */
 	FOR_HOST,        /* a host gets too few clients for want of connections */
+	FOR_PLACE,       /* a server that is too old is to be replaced */
 };
 
 enum obstacle {
@@ -342,6 +343,20 @@ static bool opens_for_host(struct pool *pool, uint64_t now_us)
 	return obstacle == OBSTACLE_NONE;
 }
 
+/* Opens a server for the place of one that is too old.  Nothing is closed or waited for
+ * instead: without room the old one closes first. */
+static bool opens_for_place(struct pool *pool, uint64_t now_us)
+{
+	struct pool_replacement *r = &pool->replacement;
+
+	if (!r->old || r->stage != REPLACE_WANTED)
+		return false;
+	enum obstacle obstacle = decide_and_claim(pool, FOR_PLACE, now_us).obstacle;
+	if (obstacle != OBSTACLE_TIME)
+		r->stage = obstacle ? REPLACE_DUE : REPLACE_OPENING;
+	return !obstacle;
+}
+
 /* ---- for whom ---- */
 
 /* Until when the waiting clients wait for servers under test, of which there is one for
@@ -438,5 +453,7 @@ struct verdict pool_open_next(struct pool *pool, uint64_t now_us)
 	if (refills_here(pool, now_us, &wake_us))
 		return open_for(pool, FOR_MIN_SIZE, wake_us, now_us);
 	conn_limits_want(pool, 0);
+	if (opens_for_place(pool, now_us))
+		return (struct verdict){.kind = VERDICT_DIAL, .wake_us = UINT64_MAX};
 	return (struct verdict){.kind = VERDICT_NONE, .wake_us = wake_us};
 }

@@ -12,6 +12,10 @@
 #include "pool/idle.h"
 #include "pool/pool_effective.h"
 
+/* For how long no server of a pool is replaced before it is closed, because the last
+ * attempt has failed: PostgreSQL may have no room for one more. */
+enum { REPLACE_RETRY_US = 60000000 };
+
 #define RESTING (SLOT_BIT(IDLE) | SLOT_BIT(USED))
 
 static const unsigned successors[SLOT_STATE_COUNT] = {
@@ -166,7 +170,17 @@ void slot_move(struct slot *slot, enum slot_state state, uint64_t now_us)
 static void take_out(struct slot *slot)
 {
 	struct pool *pool = slot->pool;
+	struct pool_replacement *r = &pool->replacement;
 
+	/* an old server that leaves needs no other one; where the new one is lost, the
+	 * old one is closed without */
+	if (r->fresh == slot) {
+		r->fresh = NULL;
+		r->stage = REPLACE_DUE;
+		r->retry_us = pool->database->catalog->seen_us + REPLACE_RETRY_US;
+	}
+	if (r->old == slot)
+		r->old = r->fresh = NULL;
 	list_remove(&pool->slots[slot->state], &slot->node);
 	if (slot->state == SLOT_NONE)
 		return;
@@ -193,6 +207,13 @@ struct verdict slot_retire(struct slot *slot, const char *reason)
 	    .slot = slot,
 	    .request = slot->request,
 	    .text = reason};
+}
+
+struct verdict slot_retire_for_lifetime(struct slot *slot, uint64_t now_us)
+{
+	slot->pool->lifetime_closed_us = now_us;
+	slot->pool->replacement.old = slot->pool->replacement.fresh = NULL;
+	return slot_retire(slot, "server lifetime over");
 }
 
 struct verdict slot_carry(struct slot *slot, unsigned site)

@@ -212,8 +212,9 @@ int begin_send(struct client *client, struct server *server, const struct messag
 {
 	uint8_t sql_room[128];
 	struct buf sql, out;
-	/* behind the client's Query there was no portal, and the next Query ends it */
-	const char *types = client->block.has_portal || m->type == 'Q' ? "PBE" : "PBEC";
+	/* Behind the client's Query there was no portal.  Another Query does not end
+	 * one before it is planned. */
+	const char *types = client->block.has_portal ? "PBE" : "PBEC";
 	int failed = 0;
 
 	if (client->block.state != BLOCK_BEGUN)

@@ -8,6 +8,7 @@
 #include "relay/long_text.h"
 #include "relay/name_map.h"
 #include "relay/replay.h"
+#include "relay/server_prepared.h"
 #include "relay/session_state.h"
 #include "relay/unnamed.h"
 #include "session/workers.h"
@@ -29,6 +30,7 @@ static void make_registries(struct site *site)
 void relay_floor_init(struct site *site)
 {
 	make_registries(site);
+	site->prepare_like = server_prepared_copy;
 	site->long_texts = long_texts_new(site->loop);
 	site->leak_table = leak_table_new();
 	site->login_answers = login_answers_new();

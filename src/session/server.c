@@ -622,6 +622,9 @@ static enum step test_message(struct conn *conn, const struct message *m)
 	server->last_us = conn_now(conn);
 	if (server_has_forgotten(m))
 		prepared_set_clear(&server->statements);
+	/* it may have skipped a Parse of the pooler */
+	if (m->type == 'E')
+		prepared_set_spoil_all(server->statements);
 	if (pipeline_answer(&server->pipeline, m->type, status, NULL) ==
 	    ANSWER_BROKEN) {
 		server_unexpected(server, m, error_text(ERROR_UNKNOWN_PACKET));
@@ -657,13 +660,18 @@ static const struct conn_ops test_ops = {
     .closed = server_closed,
 };
 
-void server_test(struct server *server, const char *sql, const char *reason_failed)
+void server_begin_test(struct server *server, const char *reason_failed)
 {
 	uint64_t limit = scope_server_idle_timeout(scope_of_pool(server->slot.pool));
 	conn_hand_on(&server->conn, &test_ops);
 	server->test_failure = reason_failed;
+	conn_set_deadline(&server->conn, limit ? conn_now(&server->conn) + limit : 0);
+}
+
+void server_test(struct server *server, const char *sql, const char *reason_failed)
+{
+	server_begin_test(server, reason_failed);
 	server->confirmed = 0; /* it may be DISCARD ALL */
 	server->has_own_settings = false;
-	conn_set_deadline(&server->conn, limit ? conn_now(&server->conn) + limit : 0);
 	server_query(server, sql);
 }

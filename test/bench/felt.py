@@ -97,6 +97,53 @@ class Felt(Scenario):
                 "took": sorted(took)[len(took) // 2] * 1000}
 
 
+class Lifetime(Felt):
+    """All clients send requests all the time, first while servers are kept, then while each one is
+    replaced after five seconds."""
+
+    metrics = (("quiet", "p99 quiet"), ("during", "p99 replacing"), ("times", "times"),
+               ("max", "max ms"), ("logins", "logins/s"), ("waited", "waits ms/s"))
+
+    def __init__(self, name, about, servers, **more):
+        super().__init__(name, about, **more)
+        self.servers = servers
+
+    def settings(self, options, machine):
+        return dict(super().settings(options, machine), default_pool_size=self.servers,
+                    max_prepared_statements=200)
+
+    def steady(self, bench, subject, options):
+        return run_load(bench, "--port", subject.port, "--kind", "prepared", "--clients", self.count(options),
+                        "--seconds", options.felt_seconds)
+
+    def measure(self, bench, subject, options):
+        console = clients.console(subject.port)
+        try:
+            self.steady(bench, subject, options)
+            quiet = self.steady(bench, subject, options)
+            console.command("set server_lifetime = 5")
+            before, waited = self.logins(bench), self.waited(console)
+            during = self.steady(bench, subject, options)
+            logins, waited = self.logins(bench) - before, self.waited(console) - waited
+            subject.check()
+        finally:
+            console.sock.close()
+        return {"quiet": quiet["p99"], "during": during["p99"], "max": during["max"],
+                "times": during["p99"] / quiet["p99"], "logins": logins / options.felt_seconds,
+                "waited": waited / 1000 / options.felt_seconds}
+
+    @staticmethod
+    def waited(console):
+        """Returns for how long clients have waited for a server, in microseconds."""
+        rows = console.rows("show stats_totals")
+        return sum(int(row["wait_time"]) for row in rows if row["database"] == DATABASE)
+
+    @staticmethod
+    def logins(bench):
+        """Returns the number of connections that PostgreSQL has had."""
+        return int(bench.need_postgres().psql("select sum(sessions) from pg_stat_database"))
+
+
 class HostDown(Felt):
     """A database has two hosts, and one of them stops or hangs in the middle of the measurement.
     The pooler closes its connections to that host first (PAUSE), because a query in progress there

@@ -3,7 +3,7 @@
 import signal
 
 import worker_counts
-from felt import MANY, WAVE, Beside, HostDown, Reload, Show, Wave
+from felt import MANY, WAVE, Beside, HostDown, Lifetime, Reload, Show, Wave
 from loads import Copy, Crowd, Pgbench, Program, Storm
 from memory import POOLS, USERS, Idle, IdleTls, ManyPools, Pools, Statements, Users
 from scenario import MEGABYTE
@@ -58,6 +58,8 @@ ALL = (
     ManyPools("many-pools", "100,000 idle pools of unconfigured databases (--many-pools; reference: "
               "5,000, --reference-pools)"),
     Show("show", "SHOW CLIENTS on 10,000 (--crowd) beside established clients"),
+    Lifetime("lifetime", "servers are replaced after 5 s: 32 clients, room for 40 servers", 40),
+    Lifetime("lifetime-20", "servers are replaced after 5 s: 32 clients, a full pool of 20", 20),
     HostDown("host-dead", "one of two hosts refuses connections", signal.SIGKILL),
     HostDown("host-silent", "one of two hosts accepts connections and says nothing",
              signal.SIGSTOP),

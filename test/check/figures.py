@@ -6,12 +6,12 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (96003, 76000),
+    "lines of src and include": (96226, 76000),
     "files of src/daemon": (26, 26),
     "static functions of three lines or less with one caller": (23, 60),
     "static functions with one caller": (1000, 1000),
     "predicates that act": (0, 0),
-    "members of struct pool": (35, 40),
+    "members of struct pool": (36, 40),
     "members of struct link": (25, 25),
     "members of struct client": (30, 32),
     "words that are going": (0, 0),

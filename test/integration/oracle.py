@@ -49,11 +49,13 @@ PIECES = [("pieces, %s" % e, "transaction", 200, e) for e in ENGINES]
 SESSION_PIECES = [("session in pieces, %s" % e, "session", 200, e) for e in ENGINES]
 SCHEMA = [("schema, epoll", "transaction", 200, "epoll"), ("schema, auto", "transaction", 200, "auto"),
           ("schema, 3 workers", "transaction", 200, "epoll", 3)]
+ENGINES_AND_WORKERS = [("%s, %d workers" % (e, n), "transaction", 200, e, n) for e in ENGINES for n in (1, 3)]
 # What belongs to a mode of which all bytes are split and joined is compared in the same way.
-KINDS = {"transaction": TRANSACTION, "statement": STATEMENT, "session": SESSION,
+KINDS = {"transaction": TRANSACTION, "engines": ENGINES_AND_WORKERS, "statement": STATEMENT, "session": SESSION,
          "pieces": PIECES, "session_pieces": SESSION_PIECES,
          "schema": SCHEMA}
 CUT = {"pieces": "transaction", "session_pieces": "session"}
+AS_TRANSACTION = {"engines": "transaction", "schema": "transaction"}
 
 
 class Found(Exception):
@@ -74,9 +76,9 @@ class Oracle:
 
     def __init__(self, pg, binary, kinds, mode="transaction", named=True, strict=False,
                  settings=()):
-        self.pg, self.mode, self.named = pg, CUT.get(mode, mode), named
+        self.pg, self.named = pg, named
+        self.mode = dict(CUT, **AS_TRANSACTION).get(mode, mode)
         self.is_migrating = mode == "schema"  # Clients change the schema.
-        self.mode = "transaction" if self.is_migrating else self.mode
         self.is_cut = mode in CUT  # Proxies cut and join what passes, and some answers are long.
         self.cutters = []
         self.restored = () if strict else tuple(c for c in CLIENTS if STARTUP[c])
@@ -345,6 +347,8 @@ def arguments():
     parser.add_argument("--unnamed", action="store_true", help="no named statements")
     parser.add_argument("--strict", action="store_true",
                         help="startup parameters must be back before the answer to RESET")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE",
+                        help="a setting of the poolers, such as prepare_unnamed=1")
     parser.add_argument("--go-on", action="store_true", help="go on behind a difference")
     parser.add_argument("--ignore", help="only count differences that match this pattern")
     parser.add_argument("--replay", help="a file of a stored sequence")
@@ -390,8 +394,8 @@ def run(args, pg):
     for mode in modes:
         kinds = KINDS[mode]
         begun = time.monotonic()
-        with contextlib.closing(Oracle(pg, args.pooler, kinds, mode, not args.unnamed,
-                                       args.strict)) as oracle:
+        with contextlib.closing(Oracle(pg, args.pooler, kinds, mode, not args.unnamed, args.strict,
+                                       [s.split("=", 1) for s in args.set])) as oracle:
             oracle.ignored = re.compile(args.ignore) if args.ignore else oracle.ignored
             if args.replay:
                 try:

@@ -47,6 +47,7 @@ SEQUENCES = {
     "extended in one write later": [[run("begin")], [run("select 1"), run("select 2"), run("commit")]],
     "syntax error": q("begin", "selec", "select 1", "rollback"),
     "syntax error, extended": [[run("begin")], [run("selec")], [run("select 1")], [run("rollback")]],
+    "no portal behind a query that fails": [*q("begin"), [wire.query("select 1/0"), wire.describe("P") + SYNC], *q("rollback")],
     "commit of a failed block": q("begin", "select 1/0", "commit", "select 1"),
     "pipelined behind an error": [*q("begin"), [run("select 1/0"), run("insert into deferred values (1)"),
                                                run("commit")], *q("select count(*) from deferred")],

@@ -623,6 +623,55 @@ def test_server_lifetime(make_pooler, pg):
     assert pid(client) != before and pid(other) == stays
 
 
+def total(pooler, name):
+    return sum(int(row[name]) for row in pooler.show("stats_totals") if row["database"] == "db")
+
+
+@pytest.mark.parametrize("workers", ["1", "3"])
+@pytest.mark.parametrize("engine", ["epoll", "auto"])
+def test_a_server_is_replaced_before_it_is_closed(make_pooler, pg, engine, workers):
+    """The client never waits for the login, and the new server has its statements already."""
+    pooler = make_pooler({"db": pg.conn(pool_size=4)}, settings=dict(
+        TRANSACTION, server_lifetime=1, max_prepared_statements=50, io_engine=engine, workers=workers))
+    client = pooler.connect()
+    for name, text in (("a", "select $1::int"), ("b", "select pg_backend_pid()"), ("wrong", "select 1 from gone")):
+        if name == "wrong":
+            pg.do("create table gone ()", "grant select on gone to public")
+        client.send(wire.parse(name, text), wire.sync())
+        assert client.recv_until("Z")[0].kind == "1"
+    pg.do("drop table gone")
+    seen = []
+
+    def use():
+        client.send(wire.bind("", "a", ["5"]), wire.execute(), wire.bind("", "b"), wire.execute(), wire.sync())
+        heard = client.recv_until("Z")
+        backend = [m.values() for m in heard if m.kind == "D"][1][0]
+        if not seen or seen[-1][0] != backend:
+            seen.append((backend, total(pooler, "server_parse_count")))
+        return len(seen) > 3
+
+    waited = total(pooler, "wait_time")
+    waiting.wait_for(use, "three replacements", 20)
+    assert total(pooler, "wait_time") == waited
+    lines = [line for line in pooler.log().splitlines() if "db/trust_user" in line and (
+        "new connection to server" in line or "server lifetime over" in line)]
+    kinds = "".join("+" if "new connection" in line else "-" for line in lines)
+    assert kinds.startswith("++-+-"), lines
+    # The Parses of the pooler came before the client used the server, and one of them has failed.
+    assert all(after[1] >= before[1] + 2 for before, after in zip(seen[1:], seen[2:])), seen
+
+
+def test_without_room_a_server_is_closed_first(make_pooler, pg):
+    pooler = make_pooler({"db": pg.conn(pool_size=2, max_db_connections=1)},
+                         settings=dict(TRANSACTION, server_lifetime=1))
+    client = pooler.connect()
+    before = pid(client)
+    waiting.wait_for(lambda: pid(client) != before, "another server", 10)
+    lines = [line for line in pooler.log().splitlines() if "new connection to server" in line
+             or "server lifetime over" in line]
+    assert "lifetime over" in lines[1]
+
+
 def test_server_idle_timeout(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn(), "min": pg.conn(user="second_user", min_pool_size=1)},
                          settings=dict(TRANSACTION, server_idle_timeout=0.7))

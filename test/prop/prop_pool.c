@@ -46,7 +46,7 @@ static const char full_ini[] =
     "pool_mode = transaction\n"
     "default_pool_size = 4\n"
     "max_user_connections = 12\n"
-    "server_lifetime = 200\n"
+    "server_lifetime = 30\n"
     "server_check_delay = 2\n"
     "server_idle_timeout = 40\n"
     "pool_idle_timeout = 30\n"
@@ -110,7 +110,7 @@ struct fixture {
 	size_t schedule_head, schedule_count;
 	bool is_quiet; /* no pool should have a verdict to give */
 	bool is_plain;
-	unsigned grants, dials, evictions, refusals, full, kept, pressed;
+	unsigned grants, dials, evictions, refusals, full, kept, pressed, replaced;
 };
 
 static void fail(const struct fixture *w, const char *what, int line)
@@ -398,6 +398,9 @@ static void retire(struct fixture *w, const struct verdict *v)
 	CHECK(v->text && v->slot->state == SLOT_NONE && v->slot->pool);
 	CHECK(!server->is_lent || v->slot->is_replication || v->slot->request == NULL);
 	bool is_evicted = strcmp(v->text, "evicted") == 0;
+	/* the one that took its place is there, unless there was no room */
+	CHECK(strcmp(v->text, "server lifetime over") != 0 ||
+	      !v->slot->pool->replacement.old);
 	CHECK(!is_evicted || list_is_empty(&v->slot->pool->part.waiters) ||
 	      !list_is_empty(&v->slot->pool->replicas) ||
 	      is_others_turn(w, v->slot->pool));
@@ -425,6 +428,11 @@ static void carry(struct fixture *w, struct pool *pool, const struct verdict *v)
 	case VERDICT_CHECK:
 	case VERDICT_RESET:
 		CHECK(v->slot->state == SLOT_TESTED && !v->slot->is_dirty);
+		break;
+	case VERDICT_PREPARE:
+		CHECK(v->slot->state == SLOT_TESTED && !v->slot->is_dirty);
+		CHECK(v->model && v->model->pool == pool && v->model->state);
+		w->replaced++;
 		break;
 	case VERDICT_REST:
 		CHECK(v->slot->state == SLOT_IDLE || v->slot->state == SLOT_USED);
@@ -794,12 +802,27 @@ static bool has_reason_to_wait(struct fixture *w, const struct pool *pool)
 	return false;
 }
 
+/* One server is replaced at a time, and the old one does not outlive the new one at
+ * rest. */
+static void check_replacement(struct fixture *w, const struct pool *pool)
+{
+	const struct pool_replacement *r = &pool->replacement;
+
+	CHECK(!r->old || (r->old->pool == pool && r->old->state != SLOT_NONE));
+	CHECK(!r->fresh || (r->old && r->stage == REPLACE_OPENING &&
+			       r->fresh->pool == pool && r->fresh != r->old));
+	CHECK(!r->old || r->stage != REPLACE_DUE ||
+	      (r->old->state != SLOT_IDLE && r->old->state != SLOT_USED) ||
+	      pool_is_paused(pool));
+}
+
 static void check_service(struct fixture *w, const struct pool *pool)
 {
 	const struct slot *slot;
 
 	if (pool->is_killed)
 		return;
+	check_replacement(w, pool);
 	list_for (slot, &pool->slots[SLOT_IDLE], node)
 		CHECK(!slot->is_dirty);
 	list_for (slot, &pool->slots[SLOT_USED], node)
@@ -1445,7 +1468,7 @@ int main(int argc, char **argv)
 	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : (uint64_t)time(NULL);
 	struct fixture *w = calloc(1, sizeof(*w));
 	unsigned grants = 0, dials = 0, evictions = 0, refusals = 0, full = 0;
-	unsigned kept = 0, pressed = 0;
+	unsigned kept = 0, pressed = 0, replaced = 0;
 
 	printf("seed %" PRIu64 "\n", seed);
 	fflush(stdout);
@@ -1461,16 +1484,18 @@ int main(int argc, char **argv)
 		full += w->full;
 		kept += w->kept;
 		pressed += w->pressed;
+		replaced += w->replaced;
 	}
-	printf("%u grants, %u dials, %u evictions, %u refusals, %u by a full queue\n"
-	       "%u pools kept their least size, %u gave of it\n",
-	    grants, dials, evictions, refusals, full, kept, pressed);
+	printf(
+	    "%u grants, %u dials, %u evictions, %u refusals, %u by a full queue\n"
+	    "%u pools kept their least size, %u gave of it, %u servers were replaced\n",
+	    grants, dials, evictions, refusals, full, kept, pressed, replaced);
 	config_unref(&w->configs[0]);
 	config_unref(&w->configs[1]);
 	config_unref(&w->configs[2]);
 	free(w);
 	/* The test proves something only if enough has happened. */
 	bool is_proven = grants > least && dials > least && evictions && refusals &&
-			 full && kept && pressed;
+			 full && kept && pressed && replaced;
 	return is_proven ? 0 : 1;
 }

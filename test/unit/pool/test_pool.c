@@ -274,6 +274,145 @@ static void idle_ones_are_reviewed(void **state)
 	LEAVE(&w, slots, requests);
 }
 
+/* A pool of three with one server, which is over its lifetime and was released. */
+static struct pool *with_old_server(struct fixture *w, struct slot slots[2],
+    struct pool_request *request, enum verdict_kind kind)
+{
+	fixture_init(w, INI("server_lifetime=100\ndefault_pool_size=3\n"));
+	struct pool *pool = fixture_pool(w, "db", "u");
+	fill(w, pool, slots, request, 1);
+	fixture_ask(w, request, VERDICT_GRANT);
+	w->now += 200 * SECOND;
+	fixture_give(w, &slots[0], kind);
+	return pool;
+}
+
+/* The login of the server that takes its place begins. */
+static void open_another(struct fixture *w, struct pool *pool, struct slot *fresh)
+{
+	assert_true(fixture_was_scheduled(w, pool));
+	fixture_next(w, pool, VERDICT_DIAL);
+	*fresh = (struct slot){.state = SLOT_NONE};
+	pool_dialing(pool, fresh, w->now);
+	fixture_next(w, pool, VERDICT_NONE);
+}
+
+static void lifetime_replaces_first(void **state)
+{
+	struct fixture w;
+	struct slot slots[2];
+	struct pool_request requests[1];
+
+	(void)state;
+	struct pool *pool = with_old_server(&w, slots, requests, VERDICT_REST);
+	open_another(&w, pool, &slots[1]);
+	/* meanwhile the old one goes on serving */
+	fixture_ask(&w, &requests[0], VERDICT_GRANT);
+	fixture_give(&w, &slots[0], VERDICT_REST);
+	struct verdict v = pool_logged_in(&slots[1], w.now);
+	assert_int_equal(v.kind, VERDICT_PREPARE);
+	assert_ptr_equal(v.slot, &slots[1]);
+	assert_ptr_equal(v.model, &slots[0]);
+	fixture_next(&w, pool, VERDICT_NONE);
+	assert_int_equal(pool_review(&slots[0], w.now).kind, VERDICT_REST);
+	assert_int_equal(pool_tested(&slots[1], w.now).kind, VERDICT_REST);
+	v = fixture_next(&w, pool, VERDICT_RETIRE);
+	assert_ptr_equal(v.slot, &slots[0]);
+	assert_string_equal(v.text, "server lifetime over");
+	fixture_next(&w, pool, VERDICT_NONE);
+	pool_gone(&slots[0], w.now);
+	fixture_ask(&w, &requests[0], VERDICT_GRANT);
+	assert_ptr_equal(requests[0].slot, &slots[1]);
+	fixture_give(&w, &slots[1], VERDICT_REST);
+	pool_gone(&slots[1], w.now);
+	pool_part(&requests[0]);
+	fixture_done(&w);
+}
+
+static void an_old_server_in_use_closes_at_its_release(void **state)
+{
+	struct fixture w;
+	struct slot slots[2];
+	struct pool_request requests[1];
+
+	(void)state;
+	struct pool *pool = with_old_server(&w, slots, requests, VERDICT_REST);
+	open_another(&w, pool, &slots[1]);
+	fixture_ask(&w, &requests[0], VERDICT_GRANT);
+	assert_int_equal(pool_logged_in(&slots[1], w.now).kind, VERDICT_PREPARE);
+	assert_int_equal(pool_tested(&slots[1], w.now).kind, VERDICT_REST);
+	fixture_next(&w, pool, VERDICT_NONE);
+	assert_string_equal(
+	    fixture_give(&w, &slots[0], VERDICT_RETIRE).text, "server lifetime over");
+	pool_gone(&slots[0], w.now);
+	pool_gone(&slots[1], w.now);
+	pool_part(&requests[0]);
+	fixture_done(&w);
+}
+
+/* PostgreSQL may have room for no more: the old one closes, and that is no failure that
+ * clients are told. */
+static void a_replacement_that_fails_is_no_failure(void **state)
+{
+	struct fixture w;
+	struct slot slots[2];
+	struct pool_request requests[1];
+
+	(void)state;
+	struct pool *pool = with_old_server(&w, slots, requests, VERDICT_REST);
+	open_another(&w, pool, &slots[1]);
+	pool_dial_failed(&slots[1], DIAL_LOGIN, "too many clients", "53300", w.now);
+	assert_int_equal(pool->failure.kind, 0);
+	pool_gone(&slots[1], w.now);
+	fixture_next(&w, pool, VERDICT_RETIRE);
+	pool_gone(&slots[0], w.now);
+	/* the next one can be opened at once, and closes without another one */
+	fixture_ask(&w, &requests[0], VERDICT_WAIT);
+	fixture_dial(&w, pool, &slots[0], VERDICT_GRANT);
+	fixture_set(&w, "server_lifetime", "10");
+	w.now += 20 * SECOND;
+	fixture_give(&w, &slots[0], VERDICT_RETIRE);
+	pool_gone(&slots[0], w.now);
+	pool_part(&requests[0]);
+	fixture_done(&w);
+}
+
+static void an_old_server_closes_without_another(void **state)
+{
+	struct fixture w;
+	struct slot slots[2];
+	struct pool_request requests[1];
+
+	(void)state;
+	/* while a pause lasts, as any server at rest */
+	struct pool *pool = with_old_server(&w, slots, requests, VERDICT_REST);
+	w.c->paused = true;
+	assert_ptr_equal(fixture_next(&w, pool, VERDICT_RETIRE).slot, &slots[0]);
+	pool_gone(&slots[0], w.now);
+	w.c->paused = false;
+	fixture_next(&w, pool, VERDICT_NONE);
+	/* when nobody has used it for a minute */
+	fixture_ask(&w, &requests[0], VERDICT_WAIT);
+	fixture_dial(&w, pool, &slots[0], VERDICT_GRANT);
+	fixture_give(&w, &slots[0], VERDICT_REST);
+	w.now += 200 * SECOND;
+	assert_int_equal(pool_review(&slots[0], w.now).kind, VERDICT_RETIRE);
+	pool_gone(&slots[0], w.now);
+	/* when the other one does not come */
+	fixture_ask(&w, &requests[0], VERDICT_WAIT);
+	fixture_dial(&w, pool, &slots[0], VERDICT_GRANT);
+	w.now += 200 * SECOND;
+	fixture_give(&w, &slots[0], VERDICT_REST);
+	open_another(&w, pool, &slots[1]);
+	w.now += 10 * SECOND;
+	assert_int_equal(pool_review(&slots[0], w.now).kind, VERDICT_RETIRE);
+	pool_gone(&slots[0], w.now);
+	assert_int_equal(pool_logged_in(&slots[1], w.now).kind, VERDICT_REST);
+	pool_gone(&slots[1], w.now);
+	pool_part(&requests[0]);
+	fixture_done(&w);
+}
+
 static void lifetime_ends_at_release(void **state)
 {
 	struct fixture w;
@@ -1082,6 +1221,10 @@ int main(void)
 	    cmocka_unit_test(another_mode_inherits_no_session_state),
 	    cmocka_unit_test(session_state_in_force),
 	    cmocka_unit_test(idle_ones_are_reviewed),
+	    cmocka_unit_test(lifetime_replaces_first),
+	    cmocka_unit_test(an_old_server_in_use_closes_at_its_release),
+	    cmocka_unit_test(a_replacement_that_fails_is_no_failure),
+	    cmocka_unit_test(an_old_server_closes_without_another),
 	    cmocka_unit_test(lifetime_ends_at_release),
 	    cmocka_unit_test(dirty_ones_go),
 	    cmocka_unit_test(login_params),
