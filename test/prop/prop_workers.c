@@ -681,6 +681,7 @@ static void carry(struct part *part, struct pool *pool, const struct verdict *v)
 		w.counts.checks++;
 		break;
 	case VERDICT_RESET:
+	case VERDICT_PREPARE:
 		CHECK(v->slot->state == SLOT_TESTED);
 		break;
 	case VERDICT_PARK:

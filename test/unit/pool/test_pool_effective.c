@@ -34,6 +34,7 @@ static const char *value_of(const struct setting *row, int level)
 	case SETTING_INT:
 	case SETTING_UINT:
 	case SETTING_TIME:
+	case SETTING_SIZE:
 		break;
 	}
 	return numbers[level];
