@@ -52,6 +52,7 @@ static void complete_begin(struct peer *server)
 	peer_put(server, '1', NULL, 0);
 	peer_put(server, '2', NULL, 0);
 	peer_text(server, 'C', "BEGIN");
+	peer_put(server, '3', NULL, 0);
 }
 
 static void refuse(struct peer *server)
@@ -83,7 +84,7 @@ static void begin_goes_with_the_first_statement(void **state)
 	struct stage *stage = begun(&client, &server);
 
 	peer_text(client, 'Q', "select 1");
-	assert_hears(server, 'Q', "P B E:: Q:select 1");
+	assert_hears(server, 'Q', "P B E:: C:P Q:select 1");
 	complete_begin(server);
 	assert_heard(client, "");
 	peer_answer(server, "SELECT 1", 'T');
@@ -160,7 +161,7 @@ static void refused_begin_is_an_error_of_the_statement(void **state)
 	struct stage *stage = begun(&client, &server);
 
 	peer_text(client, 'Q', "insert");
-	assert_hears(server, 'Q', "P B E:: Q:insert");
+	assert_hears(server, 'Q', "P B E:: C:P Q:insert");
 	refuse(server);
 	assert_hears(client, 'Z', "E:ERROR:read only Z:E");
 	assert_hears(server, 'S', "S");
@@ -276,7 +277,7 @@ static void begin_waits_for_parameters(void **state)
 	assert_hears(server, 'Q', "Q:SET application_name='x';");
 	peer_put(server, 'S', "application_name\0x", 19);
 	peer_answer(server, "SET", 'I');
-	assert_hears(server, 'Q', "P B E:: Q:select 1");
+	assert_hears(server, 'Q', "P B E:: C:P Q:select 1");
 	stage_free(&stage);
 }
 
@@ -288,7 +289,7 @@ static void reports_are_passed_on(void **state)
 	struct stage *stage = begun(&client, &server);
 
 	peer_text(client, 'Q', "select 1");
-	assert_hears(server, 'Q', "P B E:: Q:select 1");
+	assert_hears(server, 'Q', "P B E:: C:P Q:select 1");
 	peer_put(server, 'S', "TimeZone\0UTC", 13);
 	assert_hears(client, 'S', "S");
 	complete_begin(server);
@@ -304,7 +305,7 @@ static void second_begin_is_the_servers(void **state)
 	struct stage *stage = begun(&client, &server);
 
 	peer_text(client, 'Q', "begin");
-	assert_hears(server, 'Q', "P B E:: Q:begin");
+	assert_hears(server, 'Q', "P B E:: C:P Q:begin");
 	complete_begin(server);
 	peer_answer(server, "BEGIN", 'T');
 	assert_hears(client, 'Z', "C:BEGIN Z:T");
@@ -321,7 +322,7 @@ static void lost_server_is_replaced_before_the_begin(void **state)
 	stage_settle(stage);
 	peer_text(client, 'Q', "select 1");
 	next = stage_ready_server(stage);
-	assert_hears(next, 'Q', "P B E:: Q:select 1");
+	assert_hears(next, 'Q', "P B E:: C:P Q:select 1");
 	stage_free(&stage);
 }
 
