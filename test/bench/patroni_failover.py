@@ -22,7 +22,6 @@ import wire  # noqa: E402
 import writers  # noqa: E402
 from failover import find_pg_bin  # noqa: E402
 from pooler import ADMIN, Pooler  # noqa: E402
-from test_takeover import Restarts  # noqa: E402
 
 SCRIPT = os.path.join(HERE, "../../etc/patroni-switchover")
 WRITERS, ANEW = 10, 2
@@ -97,7 +96,7 @@ def killed_amid_a_takeover(bench):
     lost = bench.cluster.primary
     lost.kill()
     time.sleep(1)
-    bench.restarts(bench.pooler)
+    bench.restart_online()
     bench.wait_for_another(lost)
 
 
@@ -138,7 +137,7 @@ EVENTS = {"nothing happens": nothing, "planned: SWITCHOVER around patronictl swi
 
 class Bench:
     def __init__(self, options):
-        self.options, self.restarts = options, Restarts()
+        self.options, self.old = options, []
         self.cluster = patroni.Cluster(options.pg_bin, {
             "ttl": options.ttl, "loop_wait": options.loop_wait, "retry_timeout": options.retry_timeout})
 
@@ -161,6 +160,13 @@ class Bench:
         except BaseException:
             client.close()
             raise
+
+    def restart_online(self):
+        mark = self.pooler.mark()
+        self.old.append(self.pooler.process)
+        self.pooler.args = ["-R"]
+        self.pooler.launch()
+        self.pooler.wait_log(" process up: ", mark)
 
     def wait_for_another(self, lost):
         waiting.wait_for(lambda: any(node.is_primary() for node in self.cluster.nodes if node is not lost),
@@ -205,7 +211,7 @@ class Bench:
         for thing in ("haproxy", "pooler", "cluster"):
             if hasattr(self, thing):
                 getattr(self, thing).remove()
-        for process in self.restarts.old:
+        for process in self.old:
             process.kill()
             process.wait()
 
