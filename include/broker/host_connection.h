@@ -10,8 +10,19 @@
 #include "session/server.h"
 #include "session/site.h"
 
+/* What the last survey has found of the databases whose only host it is, and which ask
+ * for no role. */
+struct lone_use {
+	bool is_seen; /* there is one with clients or servers */
+	bool has_clients, has_servers, is_busy, has_login;
+	bool is_heard; /* their servers have sent something since the survey before */
+	bool wants_value; /* some of them shows another state */
+	uint64_t period_us, hung_us;
+};
+
 struct watched_host {
 	struct node node; /* in site->watched_hosts */
+	char *key;        /* owned: in monitor->by_key */
 	struct site *site;
 	struct host_monitor *monitor;
 	/* the watch may have something to do: called after each event */
@@ -33,10 +44,11 @@ struct watched_host {
 	bool is_impossible; /* the server lacks what was asked, or does not allow it */
 	char unasked[HOST_REASON_MAX];
 	bool has_row;
-	struct host_report report; /* of the answer under way */
-	char why[HOST_REASON_MAX]; /* the system's words about the attempt */
-	bool is_noted;             /* it has answered since the last decision */
-	bool has_servers;          /* see host_survey_tidy */
+	struct host_report report;         /* of the answer under way */
+	char why[HOST_REASON_MAX];         /* the system's words about the attempt */
+	bool is_noted;                     /* it has answered since the last decision */
+	bool has_servers;                  /* see host_survey_tidy */
+	struct lone_use lone, lone_before; /* now, and by the survey before */
 	char told[2 * HOST_REASON_MAX];
 };
 

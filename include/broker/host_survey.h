@@ -5,6 +5,7 @@
 #ifndef BROKER_HOST_SURVEY_H
 #define BROKER_HOST_SURVEY_H
 
+#include "base/map.h"
 #include "broker/host_connection.h"
 #include "pool/host_group.h"
 
@@ -30,10 +31,10 @@ struct watched_database {
 struct host_monitor {
 	struct site *site;
 	struct list hosts, databases;
-	struct list names; /* see host_names.h */
+	struct map *by_key; /* the hosts by "PORT NAME" */
+	struct list names;  /* see host_names.h */
 	struct deadline survey_due, wake;
 	struct later decision;
-	bool is_on;        /* some database of the configuration may need it */
 	bool is_over;      /* it has ended: hints come too late */
 	unsigned renewals; /* of the catalog, when the connections were opened */
 	/* what every watch calls after an event; see host_connection.h */
@@ -45,6 +46,8 @@ struct watched_host *host_survey_find(
     const struct host_monitor *m, const char *name, int port);
 /* Whether the database has this host. */
 bool host_survey_has(const struct watched_database *d, const struct watched_host *host);
+/* Whether the host is needed by databases that have no other one. */
+bool host_survey_is_lone(const struct watched_host *w);
 /* Asks all sites, and notes what each database and host needs. */
 void host_survey_run(struct host_monitor *m);
 /* Forgets as whom to log in at hosts that nobody needs, opens connections anew that

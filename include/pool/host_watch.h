@@ -28,6 +28,11 @@ struct host_policy {
 	bool is_urgent;
 	/* some database with clients, or a SWITCHOVER, needs the host */
 	bool is_wanted;
+	/* All its databases have no other host, and ask for no role: what their servers
+	 * send shows that it answers.  It is asked only when they have sent nothing for
+	 * a period, or for a second while queries run, over a connection that is closed
+	 * then. */
+	bool is_lone;
 };
 
 enum watch_step {
@@ -91,6 +96,9 @@ void host_watch_hint(struct host_watch *w);
 /* A pool has logged in.  report: what that server reports by itself. */
 void host_watch_heard(
     struct host_watch *w, const struct host_report *report, uint64_t now_us);
+/* Servers of pools have sent something: a host without which its databases have none
+ * (is_lone) answers.  The caller has given an attempt up. */
+void host_watch_alive(struct host_watch *w, uint64_t now_us);
 /* How the monitor logs in has changed: the caller has closed the connection, and a new
  * one follows at once. */
 void host_watch_renew(struct host_watch *w);

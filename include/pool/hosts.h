@@ -35,7 +35,8 @@ struct host {
 	bool was_tried; /* some connection to it has succeeded or failed */
 	bool is_down;   /* not used until retry_us; UINT64_MAX: the monitor tells */
 	uint64_t retry_us;
-	/* what the monitor of hosts says, once hosts.is_judged */
+	/* what the monitor of hosts says, once hosts.is_judged; where it is not asked
+	 * whom to use (hosts_are_watched), its value is only shown */
 	struct host_verdict verdict;
 	/* it was the database's primary in the process before this one, at that
 	 * timeline (host_verdict) */
@@ -111,7 +112,9 @@ struct balance {
 	/* 1 + index of the host that hosts_wanted returned; 0: none */
 	size_t wanted;
 	uint64_t wanted_lag;
-	bool wants_room; /* the connection to that host lacks room */
+	bool wants_room;     /* the connection to that host lacks room */
+	uint64_t own_bytes;  /* a part of stats.bytes_sent that no server has sent */
+	uint64_t seen_bytes; /* sent by servers when the monitor of hosts last looked */
 };
 
 /* ---- the records ---- */
@@ -140,6 +143,10 @@ void hosts_forget_pool(struct pool *pool, bool all);
  * to hosts that may no longer be used are marked to be closed. */
 void hosts_follow(struct database *db, const struct host_verdict *list, size_t count,
     uint64_t now_us);
+/* What it says of this host, which databases show that have no other one.  How they use
+ * it does not change. */
+void hosts_note_lone(
+    struct database *db, const char *name, int port, const struct host_value *value);
 /* It does not look any more. */
 void hosts_rest(struct database *db);
 /* Asks it to look at once, because of this host; does nothing if it was asked a moment

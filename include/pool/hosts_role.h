@@ -50,7 +50,7 @@ bool hosts_is_successor(const struct database *db, const struct host *host);
 
 /* What views show of a host.  A database at rest, or that nobody has used yet, is told
  * nothing by the monitor of hosts: then *v has what another database was told about the
- * host.  Where there is no monitor, only "not tried", "up" and "down" are known. */
+ * host. */
 void hosts_show(
     const struct database *db, const struct host *host, struct host_verdict *v);
 /* Appends a text such as "a:5432 is unfit (it is a standby), b:5432 is down (Connection

@@ -14,6 +14,7 @@
 #include "auth/hba.h"
 #include "base/text.h"
 #include "login/method.h"
+#include "pool/hosts_role.h"
 #include "session/workers.h"
 #include "views/row.h"
 #include "views/show.h"
@@ -450,6 +451,26 @@ static void look_for_attempt(struct site *site, void *ctx)
 	snprintf(last->failure, sizeof(last->failure), "%s", failure ? failure : "");
 }
 
+/* What is wrong with the hosts of the database, if anything is. */
+static void explain_trouble(struct explanation *e)
+{
+	bool has_trouble = false;
+	struct host_verdict v;
+	struct buf text;
+
+	for (size_t i = 0; e->database && i < e->database->hosts.count; i++) {
+		hosts_show(e->database, e->database->hosts.list[i], &v);
+		has_trouble |=
+		    v.value.state != HOST_UP && v.value.state != HOST_NOT_TRIED;
+	}
+	if (!has_trouble)
+		return;
+	buf_init(&text, 0);
+	hosts_describe(e->database, &text);
+	explain(e, "hosts", "%s", buf_text(&text));
+	buf_done(&text);
+}
+
 static void explain_server(struct explanation *e)
 {
 	const struct user *server_user = e->user;
@@ -473,6 +494,7 @@ static void explain_server(struct explanation *e)
 		    last.failure[0] ? "failed" : "worked",
 		    (loop_now(e->site->loop) - last.at_us) / 1000000,
 		    last.failure[0] ? ": " : "", last.failure);
+	explain_trouble(e);
 }
 
 int explain_put(

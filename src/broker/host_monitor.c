@@ -68,6 +68,43 @@ static void tell_change(struct watched_host *w)
 	buf_done(&name);
 }
 
+/* The value of a host, as a broadcast to every site. */
+struct lone_value {
+	struct host_value value;
+	int port;
+	bool has_name;
+	char name[];
+};
+
+static void follow_lone(struct site *site, const void *what)
+{
+	const struct lone_value *v = what;
+	struct database *db;
+
+	list_for (db, &site->catalog->database_list, node)
+		hosts_note_lone(db, v->has_name ? v->name : NULL, v->port, &v->value);
+}
+
+/* What databases that have no other host show of it. */
+static void tell_lone(struct watched_host *w)
+{
+	const char *name = w->watch.name ? w->watch.name : "";
+	size_t size = sizeof(struct lone_value) + strlen(name) + 1;
+	struct lone_value *v;
+
+	if (!w->lone.is_seen || !w->lone.wants_value ||
+	    w->watch.value.state == HOST_NOT_TRIED)
+		return;
+	w->lone.wants_value = false;
+	v = mem_zero(size);
+	v->value = w->watch.value;
+	v->port = w->watch.port;
+	v->has_name = w->watch.name != NULL;
+	strcpy(v->name, name);
+	workers_broadcast(w->site, follow_lone, v, size);
+	mem_free(v);
+}
+
 static void arm(struct host_monitor *m, uint64_t at_us)
 {
 	if (at_us < m->wake.at_us)
@@ -93,8 +130,9 @@ static void go_on(struct watched_host *w)
 	arm(m, wake_us);
 	if (host_watch_take_change(&w->watch)) {
 		tell_change(w);
-		w->is_noted = true;
+		w->is_noted = w->lone.wants_value = true;
 	}
+	tell_lone(w);
 	if (w->is_noted)
 		loop_later(m->site->loop, &m->decision);
 }
@@ -274,6 +312,13 @@ static void set_policies(struct host_monitor *m)
 			p->is_wanted = true;
 		}
 	}
+	list_for (w, &m->hosts, node)
+		if (!w->policy.is_wanted && host_survey_is_lone(w))
+			w->policy = (struct host_policy){.period_us = w->lone.period_us,
+			    .hung_us = w->lone.hung_us,
+			    .is_urgent = w->lone.is_busy,
+			    .is_wanted = true,
+			    .is_lone = true};
 }
 
 static void decide_all(struct later *l)
@@ -338,34 +383,17 @@ static void survey(struct deadline *due)
 	loop_later(m->site->loop, &m->decision);
 	list_for (d, &m->databases, node)
 		is_short |= d->wants_addresses;
-	if (m->is_on || !list_is_empty(&m->hosts))
-		deadline_set(m->site->loop, &m->survey_due,
-		    now_of(m) + (is_short ? SHORTLY_US : SURVEY_US));
+	deadline_set(m->site->loop, &m->survey_due,
+	    now_of(m) + (is_short ? SHORTLY_US : SURVEY_US));
 }
 
 /* ---- from outside ---- */
-
-static bool may_be_needed(const struct catalog *c)
-{
-	const struct database *db;
-
-	if (c->template && c->template->host_count > 1)
-		return true;
-	list_for (db, &c->database_list, node) {
-		if (hosts_are_watched(db))
-			return true;
-	}
-	return false;
-}
 
 void host_monitor_review(struct site *site)
 {
 	struct host_monitor *m = site->host_monitor;
 
-	if (!m || m->is_over)
-		return;
-	m->is_on = may_be_needed(site->catalog);
-	if (m->is_on || !list_is_empty(&m->hosts))
+	if (m && !m->is_over)
 		deadline_set(site->loop, &m->survey_due, loop_now(site->loop));
 }
 
@@ -390,6 +418,11 @@ static void take_hint(struct host_monitor *m, const struct hint *hint)
 	if (!m || m->is_over)
 		return;
 	w = host_survey_find(m, hint->has_name ? hint->name : NULL, hint->port);
+	if (w && w->policy.is_lone) {
+		host_watch_hint(&w->watch);
+		go_on(w);
+		return;
+	}
 	if (w)
 		hint_neighbours(m, w);
 	if (w && hint->has_report) {
@@ -438,6 +471,7 @@ void host_monitor_init(struct site *site)
 	m = mem_zero(sizeof(*m));
 	m->site = site;
 	list_init(&m->hosts);
+	m->by_key = map_new();
 	list_init(&m->databases);
 	list_init(&m->names);
 	deadline_init(&m->survey_due, survey);
@@ -446,6 +480,7 @@ void host_monitor_init(struct site *site)
 	m->go_on = go_on;
 	site->host_monitor = m;
 	site->watched_hosts = &m->hosts;
+	deadline_set(site->loop, &m->survey_due, loop_now(site->loop));
 }
 
 void host_monitor_end(struct site *site)

@@ -12,28 +12,38 @@
 #include "pool/scopes.h"
 #include "session/workers.h"
 
+static void put_key(struct buf *key, const char *name, int port)
+{
+	buf_printf(key, name ? "%d %s" : "%d", port, name ? name : "");
+}
+
 struct watched_host *host_survey_find(
     const struct host_monitor *m, const char *name, int port)
 {
 	struct watched_host *w;
+	struct buf key;
 
-	list_for (w, &m->hosts, node) {
-		bool is_same = name && w->watch.name ? strcmp(name, w->watch.name) == 0
-						     : name == w->watch.name;
-		if (is_same && w->watch.port == port)
-			return w;
-	}
-	return NULL;
+	buf_init(&key, 0);
+	put_key(&key, name, port);
+	w = map_get(m->by_key, key.bytes, key.len);
+	buf_done(&key);
+	return w;
 }
 
 static struct watched_host *watched_host(
     struct host_monitor *m, const char *name, int port)
 {
 	struct watched_host *w = host_survey_find(m, name, port);
+	struct buf key;
 
 	if (w)
 		return w;
 	w = mem_zero(sizeof(*w));
+	buf_init(&key, 0);
+	put_key(&key, name, port);
+	w->key = mem_strdup(buf_text(&key));
+	map_put_str(m->by_key, w->key, w);
+	buf_done(&key);
 	w->monitor = m;
 	w->site = m->site;
 	w->go_on = m->go_on;
@@ -167,17 +177,9 @@ static bool is_login_needed(const struct watched_host *w, const struct database 
 	return false;
 }
 
-/* From now on the monitor logs in so at this host.  db: of the control site. */
-static void take_login(
+static void set_login(
     struct watched_host *w, struct database *db, const struct login *login)
 {
-	if (is_same_login(w, db, login) || is_login_needed(w, db))
-		return;
-	/* a login that works stays as it is while its database is wanted */
-	if (w->server && w->watch.phase >= WATCH_RESTING && w->database == db &&
-	    !w->is_own_user && !login->is_own)
-		return;
-	host_connection_close(w);
 	forget_login(w);
 	database_hold(db);
 	w->database = db;
@@ -190,6 +192,20 @@ static void take_login(
 	if (w->has_keys)
 		w->keys = *login->keys;
 	w->is_short = false;
+}
+
+/* From now on the monitor logs in so at this host.  db: of the control site. */
+static void take_login(
+    struct watched_host *w, struct database *db, const struct login *login)
+{
+	if (is_same_login(w, db, login) || is_login_needed(w, db))
+		return;
+	/* a login that works stays as it is while its database is wanted */
+	if (w->server && w->watch.phase >= WATCH_RESTING && w->database == db &&
+	    !w->is_own_user && !login->is_own)
+		return;
+	host_connection_close(w);
+	set_login(w, db, login);
 	host_watch_renew(&w->watch);
 }
 
@@ -270,6 +286,54 @@ static void survey_database(struct host_monitor *m, struct database *db)
 		}
 }
 
+static void lower(uint64_t *us, uint64_t other_us)
+{
+	if (other_us && (!*us || other_us < *us))
+		*us = other_us;
+}
+
+/* A database with one host and no role.  Nobody is asked where nothing is connected, or
+ * may be: an administrator who has paused it has stopped the server. */
+static void survey_lone(struct host_monitor *m, struct database *db)
+{
+	const struct catalog *c = db->catalog;
+	const struct host *host = db->hosts.list[0];
+	struct scope scope = scope_of_database(db);
+	bool is_idle = !db->client_count && !db->server_count, ignored;
+	const struct pool *used;
+	struct database *own;
+	struct pool *pool;
+
+	if (is_idle || !scope_host_hung_timeout(scope) || db->paused || c->paused ||
+	    c->suspended)
+		return;
+	struct watched_host *w = watched_host(m, host->name, host->port);
+	struct lone_use *use = &w->lone;
+	use->is_seen = true;
+	lower(&use->hung_us, scope_host_hung_timeout(scope));
+	lower(&use->period_us, scope_role_check_period(scope));
+	use->has_clients |= db->client_count > 0;
+	use->wants_value |= host->verdict.value.state != w->watch.value.state;
+	list_for (pool, &db->pools, db_node) {
+		uint64_t bytes = pool->stats.bytes_sent - pool->balance.own_bytes;
+		use->is_heard |= bytes != pool->balance.seen_bytes;
+		pool->balance.seen_bytes = bytes;
+		use->is_busy |= pool->slots[SLOT_ACTIVE].count > 0;
+		for (int state = SLOT_LOGIN + 1; state < SLOT_STATE_COUNT; state++)
+			use->has_servers |= !list_is_empty(&pool->slots[state]);
+	}
+	used = use->has_login || w->watch.phase != WATCH_APART
+		   ? NULL
+		   : pool_in_use(db, &ignored);
+	own = used ? catalog_database(m->site->catalog, db->name, &ignored) : NULL;
+	if (!own)
+		return;
+	const struct login login = login_of(own, used);
+	if (!is_same_login(w, own, &login))
+		set_login(w, own, &login);
+	use->has_login = true;
+}
+
 static void survey_site(struct site *site, void *ctx)
 {
 	struct database *db;
@@ -277,7 +341,45 @@ static void survey_site(struct site *site, void *ctx)
 	list_for (db, &site->catalog->database_list, node) {
 		if (hosts_are_watched(db) || db->hosts.has_leavers)
 			survey_database(ctx, db);
+		else if (!db->is_admin)
+			survey_lone(ctx, db);
 	}
+}
+
+bool host_survey_is_lone(const struct watched_host *w)
+{
+	const struct host_watch *watch = &w->watch;
+
+	/* one that has failed is looked after until it is up again, though it has no
+	 * servers */
+	return w->lone.has_clients && (w->lone.has_servers || watch->is_hinted ||
+					  watch->phase != WATCH_APART ||
+					  (watch->value.state != HOST_NOT_TRIED &&
+					      watch->value.state != HOST_UP));
+}
+
+/* Has a lone host given a sign of life since the last survey, or lost all servers? */
+static void note_life(struct watched_host *w, bool is_whole)
+{
+	struct lone_use *use = &w->lone;
+	bool is_new = w->watch.value.state == HOST_NOT_TRIED && use->has_servers;
+
+	/* nobody knows what a worker has that does not answer now */
+	if (!is_whole && w->lone_before.is_seen) {
+		bool is_heard = use->is_heard;
+		*use = w->lone_before;
+		use->is_heard = is_heard;
+	}
+
+	/* policy: the monitor asks it for other databases */
+	if (!use->has_clients || w->policy.is_wanted)
+		return;
+	if (use->is_heard || is_new) {
+		host_connection_close(w);
+		host_watch_alive(&w->watch, loop_now(w->site->loop));
+	}
+	if (w->lone_before.has_servers && !use->has_servers)
+		host_watch_hint(&w->watch);
 }
 
 /* How servers log in may have changed: connections that work are opened anew, as those
@@ -303,6 +405,8 @@ static void host_free(struct watched_host *w)
 	forget_login(w);
 	secret_done(&w->secret);
 	host_watch_done(&w->watch);
+	map_del_str(w->monitor->by_key, w->key);
+	mem_free(w->key);
 	list_remove(&w->monitor->hosts, &w->node);
 	mem_free(w);
 }
@@ -330,7 +434,7 @@ static void forget_gone(struct host_monitor *m)
 			database_free(m, d);
 	}
 	list_for_safe (w, next_host, &m->hosts, node) {
-		bool is_needed = false;
+		bool is_needed = w->lone.is_seen;
 		list_for (d, &m->databases, node)
 			is_needed |= host_survey_has(d, w);
 		if (!is_needed)
@@ -347,9 +451,14 @@ void host_survey_run(struct host_monitor *m)
 		d->was_wanted = d->is_wanted;
 		d->is_wanted = d->is_busy = false;
 	}
-	list_for (w, &m->hosts, node)
+	list_for (w, &m->hosts, node) {
 		w->policy.is_wanted = w->has_servers = false;
-	(void)workers_each(m->site, survey_site, m);
+		w->lone_before = w->lone;
+		w->lone = (struct lone_use){.is_seen = false};
+	}
+	bool is_whole = workers_each(m->site, survey_site, m) == 0;
+	list_for (w, &m->hosts, node)
+		note_life(w, is_whole);
 }
 
 void host_survey_tidy(struct host_monitor *m)
@@ -379,4 +488,5 @@ void host_survey_free(struct host_monitor *m)
 		database_free(m, container_of(first, struct watched_database, node));
 	while ((first = list_first(&m->hosts)))
 		host_free(container_of(first, struct watched_host, node));
+	map_free(&m->by_key);
 }

@@ -75,13 +75,16 @@ static void set_report(struct host_watch *w, const struct host_report *report)
 static uint64_t interval_us(const struct host_watch *w, const struct host_policy *p)
 {
 	bool is_good = w->value.state == HOST_UP && !*w->value.unasked;
+	/* a lone host is asked once when its servers become silent, which a long query
+	 * explains, and from then on once in a period */
+	bool is_urgent = p->is_urgent && !(p->is_lone && w->begun_us);
 	uint64_t period_us = p->period_us ? p->period_us : UINT64_MAX;
 
 	if (w->is_hinted)
 		return LEAST_US;
-	if (p->is_urgent && w->phase == WATCH_RESTING)
+	if (is_urgent && w->phase == WATCH_RESTING)
 		return period_us < URGENT_US ? period_us : URGENT_US;
-	if (p->is_urgent || w->value.state == HOST_DOWN || w->value.state == HOST_HANGS)
+	if (is_urgent || w->value.state == HOST_DOWN || w->value.state == HOST_HANGS)
 		return period_us < AGAIN_US ? period_us : AGAIN_US;
 	/* each attempt that a server refuses is a line in its log */
 	return is_good || p->period_us ? period_us : AGAIN_US;
@@ -135,6 +138,10 @@ enum watch_step host_watch_next(struct host_watch *w, const struct host_policy *
 	}
 	if (is_waiting)
 		return WATCH_NOTHING;
+	if (policy->is_lone && w->phase == WATCH_RESTING && w->done_us) {
+		w->phase = WATCH_APART;
+		return WATCH_CLOSE;
+	}
 	due = due_us(w, policy);
 	if (now_us >= due) {
 		bool is_connected = w->phase == WATCH_RESTING;
@@ -222,6 +229,16 @@ void host_watch_heard(
 		return;
 	}
 	w->is_hinted = true;
+}
+
+void host_watch_alive(struct host_watch *w, uint64_t now_us)
+{
+	w->phase = WATCH_APART;
+	w->done_us = now_us;
+	w->begun_us = 0;
+	/* whether it lets anybody in, only a login shows */
+	if (w->value.state == HOST_NOT_TRIED || w->value.state == HOST_HANGS)
+		set_state(w, HOST_UP, "", now_us);
 }
 
 void host_watch_renew(struct host_watch *w)

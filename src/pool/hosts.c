@@ -161,8 +161,14 @@ bool hosts_adopt(struct database *db)
 		elected->refs++;
 	else
 		elected = NULL;
-	for (size_t i = 0; i < hosts->count; i++)
+	for (size_t i = 0; i < hosts->count; i++) {
 		hosts->has_leavers |= !hosts->list[i]->is_listed;
+		/* what was only shown of a host does not judge it from now on */
+		if (!hosts->is_judged &&
+		    (!hosts->list[i]->is_listed || hosts_has_roles(db) || count > 1))
+			memset(&hosts->list[i]->verdict, 0,
+			    sizeof(hosts->list[i]->verdict));
+	}
 	hosts_done(hosts);
 	hosts->list = list;
 	hosts->count = count;
@@ -181,6 +187,18 @@ void hosts_done(struct hosts *hosts)
 	mem_free(hosts->list);
 	hosts->list = NULL;
 	hosts->count = 0;
+}
+
+static void send_hint(struct database *db, const struct host *host,
+    const struct host_report *report, uint64_t now_us)
+{
+	struct catalog *c = db->catalog;
+	bool is_soon = !report && now_us < db->hosts.hinted_us + HINT_US;
+
+	if (!c->events || !c->events->hint || db->is_admin || is_soon)
+		return;
+	db->hosts.hinted_us = now_us;
+	c->events->hint(c->events_ctx, host, report);
 }
 
 /* ---- what a pool has at a host ---- */
@@ -394,6 +412,15 @@ void hosts_elect(struct database *db, struct host *host)
 
 /* ---- answers ---- */
 
+/* What is shown of the only host of a database, until the monitor tells. */
+static void set_lone(struct host *host, enum host_state state, const char *reason)
+{
+	struct host_value *v = &host->verdict.value;
+
+	v->state = state;
+	snprintf(v->reason, sizeof(v->reason), "%s", reason);
+}
+
 void hosts_answered(struct slot *slot)
 {
 	struct host *host = slot->pool_host ? slot->pool_host->host : NULL;
@@ -401,6 +428,8 @@ void hosts_answered(struct slot *slot)
 	if (!host)
 		return;
 	host->was_tried = true;
+	if (!hosts_are_watched(slot->pool->database))
+		set_lone(host, HOST_UP, "");
 	if (!host->is_down)
 		return;
 	set_level(host, slot->pool);
@@ -435,7 +464,7 @@ void hosts_failed(
 		return;
 	host->was_tried = true;
 	host->failures++;
-	hosts_hint(slot->pool->database, host, NULL, now_us);
+	send_hint(slot->pool->database, host, NULL, now_us);
 	/* attempts that began before the host was known to be down tell nothing new */
 	if (host->is_down && now_us < host->retry_us)
 		return;
@@ -443,6 +472,8 @@ void hosts_failed(
 	snprintf(host->last_error, sizeof(host->last_error), "%s", text);
 	host->retry_us = now_us + retry_us;
 	host->is_down = true;
+	if (!hosts_are_watched(slot->pool->database))
+		set_lone(host, HOST_DOWN, text);
 	tell_waiting_pools(slot->pool->database);
 }
 
@@ -451,13 +482,22 @@ void hosts_failed(
 void hosts_hint(struct database *db, const struct host *host,
     const struct host_report *report, uint64_t now_us)
 {
-	struct catalog *c = db->catalog;
-	bool is_soon = !report && now_us < db->hosts.hinted_us + HINT_US;
+	if (hosts_are_watched(db))
+		send_hint(db, host, report, now_us);
+}
 
-	if (!c->events || !c->events->hint || !hosts_are_watched(db) || is_soon)
+void hosts_note_lone(
+    struct database *db, const char *name, int port, const struct host_value *value)
+{
+	struct host *host = db->hosts.list[0];
+
+	if (hosts_are_watched(db) || db->is_admin || host->port != port ||
+	    !is_same_text(host->name, name))
 		return;
-	db->hosts.hinted_us = now_us;
-	c->events->hint(c->events_ctx, host, report);
+	host->verdict.value = *value;
+	if (value->state != HOST_UP)
+		snprintf(
+		    host->last_error, sizeof(host->last_error), "%s", value->reason);
 }
 
 bool hosts_avoid(struct slot *slot, const char *text, uint64_t now_us)

@@ -302,14 +302,20 @@ void hosts_show(
 	const struct host_value *told = NULL;
 
 	*v = host->verdict;
-	if (!is_judged) {
+	if (!is_judged)
+		v->is_fit = true;
+	if (!is_judged && hosts_are_watched(db)) {
 		*v =
 		    (struct host_verdict){.value.report = host->report, .is_fit = true};
 		v->value.state = !host->was_tried ? HOST_NOT_TRIED
 				 : host->is_down  ? HOST_DOWN
 						  : HOST_UP;
-	}
-	if (hosts_are_watched(db) && (db->hosts.is_stale || !is_judged))
+		snprintf(v->value.reason, sizeof(v->value.reason), "%s",
+		    host->is_down ? host->last_error : "");
+	} else if (!is_judged && v->value.report.role == HOST_ROLE_UNKNOWN)
+		v->value.report = host->report;
+	if (hosts_are_watched(db) ? db->hosts.is_stale || !is_judged
+				  : v->value.state == HOST_NOT_TRIED)
 		told = told_elsewhere(db, host);
 	if (told) {
 		/* whether it is fit is known if it says what it said then */
@@ -343,9 +349,7 @@ static void describe(
 		return;
 	}
 	hosts_show(db, host, &v);
-	buf_printf(out, " is %s", host_group_state_shown(&v));
-	if (host->is_down)
-		buf_printf(out, " (%s)", host->last_error);
+	host_group_describe(&v, out);
 }
 
 void hosts_describe(const struct database *db, struct buf *out)

@@ -199,6 +199,7 @@ bool begin_answer(struct client *client, const struct message *m)
 	stats->bind_count += c.bind && !c.parse;
 	stats->bytes_received += c.size;
 	stats->bytes_sent += answer.len + READY_SIZE;
+	client->request.in_pool.pool->balance.own_bytes += answer.len + READY_SIZE;
 	conn_take_behind(&client->conn, c.size - m->have);
 	client_say(client, &answer);
 	begin_put_ready(client);

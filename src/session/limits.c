@@ -93,6 +93,11 @@ static void describe_wait(const struct pool *pool, struct buf *out)
 		hosts_describe_lack(pool, out);
 		return;
 	}
+	if (!hosts_are_watched(pool->database) &&
+	    pool->database->hosts.list[0]->verdict.value.state == HOST_HANGS) {
+		hosts_describe(pool->database, out);
+		return;
+	}
 	lacked = conn_limits_lacked(pool, &limit);
 	if (lacked) {
 		buf_printf(out, "the pool waits for room under %s, which is %d", lacked,

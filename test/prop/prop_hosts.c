@@ -509,6 +509,70 @@ static void run_lag(struct fixture *w)
 	host_watch_done(&watches[1]);
 }
 
+/* The only host of its databases: servers that are silent, because queries are long or
+ * because it hangs, and a monitor that is told of them once a second. */
+static void run_lone(struct fixture *w)
+{
+	struct host_policy policy = {.is_lone = true, .is_wanted = true};
+	uint64_t now_us = 1000 * S, wake_us, frozen_us = 0, heard_us = now_us;
+	struct host_report report = {.role = HOST_PRIMARY};
+	uint64_t attempts = 0, first_us = now_us;
+	struct host_watch watch;
+	enum watch_step step;
+
+	policy.period_us = (draw(w, 2) ? 1 + draw(w, 9) : 0) * S;
+	policy.hung_us = (1 + draw(w, 5)) * S;
+	host_watch_init(&watch, "a", 1);
+	host_watch_alive(&watch, now_us);
+	for (step_number = 0; step_number < 4000; step_number++) {
+		now_us += S;
+		policy.is_urgent = step_number / 40 % 2;
+		bool is_silent = frozen_us || step_number / 10 % 3 == 0;
+		/* what it owed is answered when it goes on */
+		if (!frozen_us && watch.phase == WATCH_CONNECTING)
+			host_watch_connected(&watch, now_us);
+		if (!frozen_us && watch.phase == WATCH_ASKING)
+			host_watch_answered(&watch, &report, "", now_us);
+		if (!is_silent) {
+			host_watch_alive(&watch, now_us);
+			heard_us = now_us;
+			CHECK(watch.value.state == HOST_UP);
+		}
+		while ((step = host_watch_next(&watch, &policy, now_us, &wake_us)) !=
+		       WATCH_NOTHING) {
+			attempts += step == WATCH_CONNECT;
+			if (frozen_us || step == WATCH_CLOSE)
+				continue;
+			/* nothing is asked while the servers speak */
+			CHECK(is_silent);
+			if (step == WATCH_CONNECT)
+				host_watch_connected(&watch, now_us);
+			else
+				host_watch_answered(&watch, &report, "", now_us);
+		}
+		/* no connection is kept */
+		CHECK(watch.phase == WATCH_APART || frozen_us);
+		uint64_t first_wait_us = policy.is_urgent ? S : policy.period_us;
+		if (!frozen_us)
+			CHECK(watch.value.state == HOST_UP ||
+			      now_us - heard_us < policy.hung_us + 2 * S);
+		else if (policy.period_us &&
+			 now_us - frozen_us > policy.period_us + policy.hung_us + 2 * S)
+			CHECK(watch.value.state == HOST_HANGS);
+		else if (policy.is_urgent && step_number % 40 > 12 &&
+			 watch.begun_us == 0)
+			CHECK(now_us - heard_us < first_wait_us + 2 * S);
+		if (step_number % 100 == 99) {
+			frozen_us = frozen_us ? 0 : now_us;
+			heard_us = now_us;
+		}
+	}
+	/* a long query costs one question in a period */
+	CHECK(!policy.period_us || attempts < (now_us - first_us) / S);
+	CHECK(policy.period_us || attempts > 0);
+	host_watch_done(&watch);
+}
+
 static void run_seed(struct fixture *sums, uint64_t seed)
 {
 	struct fixture w = {.random = seed | 1};
@@ -524,6 +588,8 @@ static void run_seed(struct fixture *sums, uint64_t seed)
 	}
 	for (run_number = 0; run_number < 20; run_number++)
 		run_lag(&w);
+	for (run_number = 0; run_number < 20; run_number++)
+		run_lone(&w);
 }
 
 int main(int argc, char **argv)

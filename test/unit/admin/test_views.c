@@ -243,7 +243,8 @@ static void test_hosts(void **state)
 	has_rows(&w->client, "show hosts",
 	    "D one|127.0.0.1|5433|\\N|not tried|1|0|0|0|0|\\N|0|0|\\N|\\N|\\N\n"
 	    "D two|a|5432|standby|not tried|1|0|0|0|0|\\N|0|0|\\N|\\N|\\N\n"
-	    "D two|b|5432|\\N|down|1|5|3|7|4|connect failed|2|0|\\N|\\N|\\N\n");
+	    "D two|b|5432|\\N|down|1|5|3|7|4|connect failed|2|0|connect "
+	    "failed|\\N|\\N\n");
 	host->connections = host->resting = 0;
 }
 
