@@ -124,8 +124,9 @@ struct pool_replacement {
 		REPLACE_OPENING, /* it is being opened */
 		REPLACE_DUE,     /* it is ready, or cannot be had: the old one closes */
 	} stage;
-	uint64_t until_us; /* when the old one closes in any case */
-	uint64_t retry_us; /* after a failure: none is replaced before that */
+	uint64_t closed_us; /* when a server was last closed for server_lifetime */
+	uint64_t until_us;  /* when the old one closes in any case */
+	uint64_t retry_us;  /* after a failure: none is replaced before that */
 };
 
 /* The catalog makes and frees pools.  queue.c changes who waits, slots.c the servers;
@@ -157,8 +158,6 @@ struct pool {
 	struct stats_history history;
 	struct latency latency;
 	uint64_t dial_us; /* start of the last attempt to connect; 0: none */
-	/* when a server was last closed for server_lifetime */
-	uint64_t lifetime_closed_us;
 	/* since when there are no clients and servers; 0: in use */
 	uint64_t idle_since_us;
 	bool has_wasted;    /* a server was lost before any client had it */

@@ -186,8 +186,8 @@ static bool is_over_lifetime(const struct slot *slot, uint64_t now_us)
 
 	if (now_us - slot->born_us < scope_server_lifetime(scope_of_pool(pool)))
 		return false;
-	return !pool->lifetime_closed_us ||
-	       now_us - pool->lifetime_closed_us >= pool_lifetime_spacing(pool);
+	return !pool->replacement.closed_us ||
+	       now_us - pool->replacement.closed_us >= pool_lifetime_spacing(pool);
 }
 
 /* Whether another server is to be opened before this one closes: clients use it, and no
@@ -222,8 +222,9 @@ static bool replace_first(struct slot *slot, uint64_t now_us)
 	if (!r->old) {
 		if (!is_to_be_replaced(slot, now_us))
 			return false;
-		*r = (struct pool_replacement){
-		    .old = slot, .until_us = now_us + REPLACE_PATIENCE_US};
+		r->old = slot;
+		r->stage = REPLACE_WANTED;
+		r->until_us = now_us + REPLACE_PATIENCE_US;
 		pool_schedule(pool);
 	}
 	return r->stage != REPLACE_DUE && now_us < r->until_us;
@@ -242,8 +243,8 @@ static uint64_t review_time(const struct slot *slot, uint64_t now_us)
 		return now_us + 1000000;
 	if (lifetime)
 		at = time_later(slot->born_us + lifetime,
-		    pool->lifetime_closed_us
-			? pool->lifetime_closed_us + pool_lifetime_spacing(pool)
+		    pool->replacement.closed_us
+			? pool->replacement.closed_us + pool_lifetime_spacing(pool)
 			: 0);
 	/* it may wait for the one that is opened */
 	if (at <= now_us && pool->replacement.old)

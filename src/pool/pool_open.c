@@ -343,20 +343,6 @@ static bool opens_for_host(struct pool *pool, uint64_t now_us)
 	return obstacle == OBSTACLE_NONE;
 }
 
-/* Opens a server for the place of one that is too old.  Nothing is closed or waited for
- * instead: without room the old one closes first. */
-static bool opens_for_place(struct pool *pool, uint64_t now_us)
-{
-	struct pool_replacement *r = &pool->replacement;
-
-	if (!r->old || r->stage != REPLACE_WANTED)
-		return false;
-	enum obstacle obstacle = decide_and_claim(pool, FOR_PLACE, now_us).obstacle;
-	if (obstacle != OBSTACLE_TIME)
-		r->stage = obstacle ? REPLACE_DUE : REPLACE_OPENING;
-	return !obstacle;
-}
-
 /* ---- for whom ---- */
 
 /* Until when the waiting clients wait for servers under test, of which there is one for
@@ -453,7 +439,17 @@ struct verdict pool_open_next(struct pool *pool, uint64_t now_us)
 	if (refills_here(pool, now_us, &wake_us))
 		return open_for(pool, FOR_MIN_SIZE, wake_us, now_us);
 	conn_limits_want(pool, 0);
-	if (opens_for_place(pool, now_us))
-		return (struct verdict){.kind = VERDICT_DIAL, .wake_us = UINT64_MAX};
+	struct pool_replacement *r = &pool->replacement;
+	if (r->old && r->stage == REPLACE_WANTED) {
+		/* Nothing is closed or waited for instead: without room the old one
+		 * closes first. */
+		enum obstacle obstacle =
+		    decide_and_claim(pool, FOR_PLACE, now_us).obstacle;
+		if (obstacle != OBSTACLE_TIME)
+			r->stage = obstacle ? REPLACE_DUE : REPLACE_OPENING;
+		if (!obstacle)
+			return (struct verdict){
+			    .kind = VERDICT_DIAL, .wake_us = UINT64_MAX};
+	}
 	return (struct verdict){.kind = VERDICT_NONE, .wake_us = wake_us};
 }

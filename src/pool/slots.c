@@ -211,7 +211,7 @@ struct verdict slot_retire(struct slot *slot, const char *reason)
 
 struct verdict slot_retire_for_lifetime(struct slot *slot, uint64_t now_us)
 {
-	slot->pool->lifetime_closed_us = now_us;
+	slot->pool->replacement.closed_us = now_us;
 	slot->pool->replacement.old = slot->pool->replacement.fresh = NULL;
 	return slot_retire(slot, "server lifetime over");
 }

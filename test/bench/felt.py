@@ -103,6 +103,7 @@ class Lifetime(Felt):
 
     metrics = (("quiet", "p99 quiet"), ("during", "p99 replacing"), ("times", "times"),
                ("max", "max ms"), ("logins", "logins/s"), ("waited", "waits ms/s"))
+    is_ours_only = True
 
     def __init__(self, name, about, servers, **more):
         super().__init__(name, about, **more)
@@ -110,7 +111,7 @@ class Lifetime(Felt):
 
     def settings(self, options, machine):
         return dict(super().settings(options, machine), default_pool_size=self.servers,
-                    max_prepared_statements=200)
+                    min_pool_size=min(self.servers, self.count(options)))
 
     def steady(self, bench, subject, options):
         return run_load(bench, "--port", subject.port, "--kind", "prepared", "--clients", self.count(options),

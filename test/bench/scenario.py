@@ -55,6 +55,8 @@ class Scenario:
     is_plain = False
     is_secured = False  # Whether clients use TLS.
     is_ours_only = False  # Whether the reference cannot run this scenario.
+    # Whether the pooler also runs with the settings that save the database work.
+    is_about_database = False
     is_loaded = False  # Whether system calls per transaction can be counted.
     # The subjects other than poolers that take part, unless all or none are requested.
     opponents = ()

@@ -2,6 +2,7 @@
 
 import signal
 
+import database
 import worker_counts
 from felt import MANY, WAVE, Beside, HostDown, Lifetime, Reload, Show, Wave
 from loads import Copy, Crowd, Pgbench, Program, Storm
@@ -68,4 +69,4 @@ ALL = (
            users=200000, databases=0, is_ours_only=True),
     Beside("beside", "an unrelated busy process of nice 10 beside established clients: the limit of "
            "the three before"),
-) + worker_counts.ALL
+) + database.ALL + worker_counts.ALL

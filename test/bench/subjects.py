@@ -5,6 +5,7 @@ import shutil
 import subprocess
 
 import clients
+import database
 import worker_counts
 from machine import HOST, USER, Pooler, Process, Trouble, free_port
 
@@ -67,6 +68,13 @@ class PoolerSubject(Subject):
                         **self.settings)
         return Pooler(bench.machine, self.name, self.program,
                       scenario.databases(bench.server_port(scenario)), scenario.users(), settings)
+
+
+class SavingPooler(PoolerSubject):
+    """The pooler with the settings that save the database work, where a scenario is about that."""
+
+    def fits(self, scenario, options):
+        return scenario.is_about_database
 
 
 class Haproxy(Subject):
@@ -191,9 +199,11 @@ def poolers(options, machine):
     if options.against != "none":
         found.append(PoolerSubject(machine, "reference", options.against, both, True))
     if not options.engines:
-        return found + [PoolerSubject(machine, "pooler", options.pooler, ours)]
-    return found + [PoolerSubject(machine, engine, options.pooler, dict(ours, io_engine=engine))
-                    for engine in ("epoll", "io_uring")]
+        return found + [PoolerSubject(machine, "pooler", options.pooler, ours),
+                        SavingPooler(machine, "switched on", options.pooler, dict(ours, **database.SWITCHED_ON))]
+    return found + [kind(machine, engine + name, options.pooler, dict(ours, io_engine=engine, **more))
+                    for engine in ("epoll", "io_uring") for kind, name, more in (
+                        (PoolerSubject, "", {}), (SavingPooler, ", on", database.SWITCHED_ON))]
 
 
 def opponents(options, machine, note):

@@ -63,6 +63,17 @@ def test_scenarios_of_the_benchmark_work(bench, tmp_path):
         assert written.read() == text
 
 
+def test_what_a_transaction_costs_together(bench, tmp_path):
+    found = str(tmp_path / "figures.json")
+    bench("--quick", "--against", "none", "--scenario", "block-far", "--json", found)
+    with open(found) as figures:
+        rounds = json.load(figures)["scenarios"]["block-far"]["rounds"]
+    assert set(rounds) == {"pooler", "switched on", "direct"}
+    for row, in rounds.values():
+        assert row["tps"] > 0 and row["database"] > 0 and row["client"] > 0
+        assert row["all"] == pytest.approx(row["database"] + row.get("cpu", 0) + row["client"])
+
+
 def test_an_interrupted_benchmark_keeps_what_it_has(command, tmp_path):
     """The rounds that are complete when SIGINT arrives are shown and written."""
     found, notes = str(tmp_path / "figures.json"), str(tmp_path / "notes")

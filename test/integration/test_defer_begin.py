@@ -108,6 +108,16 @@ SEQUENCES = {
 }
 
 
+# In a failed block PostgreSQL prepares what ends it, and nothing else.
+for _end in ("rollback", "commit", "rollback to s", "select 1"):
+    for _name in ("", "e"):
+        SEQUENCES["%s prepared alone in a failed block%s" % (_end, ", named" if _name else "")] = [
+            step for _ in range(3) for step in (
+                *q("begin", "savepoint s", "select 1/0"), [wire.parse(_name, _end) + SYNC],
+                [wire.describe("S", _name) + SYNC], [run(None, _name)], *q("rollback"),
+                [wire.close("S", _name) + SYNC])]
+
+
 def play(client, bursts):
     """Sends each list of segments in one write and returns all messages of the answers."""
     heard = []
