@@ -299,7 +299,7 @@ static void survey_lone(struct host_monitor *m, struct database *db)
 	const struct catalog *c = db->catalog;
 	const struct host *host = db->hosts.list[0];
 	struct scope scope = scope_of_database(db);
-	bool is_idle = !db->client_count && !db->server_count, ignored;
+	bool is_idle = !db->client_count && !db->server_count, ignored = false;
 	const struct pool *used;
 	struct database *own;
 	struct pool *pool;

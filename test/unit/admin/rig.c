@@ -17,6 +17,7 @@
 #include "admin/wait.h"
 #include "base/mem.h"
 #include "broker/broker_floor.h"
+#include "broker/host_monitor.h"
 #include "cancel/cancel.h"
 #include "cancel/peers.h"
 #include "conf/config.h"
@@ -155,6 +156,7 @@ void rig_free(struct rig **r)
 	rig_turn(rig, 1);
 	assert_true(site_client_count(site) == 0);
 	waits_free(&site->waits);
+	host_monitor_end(site);
 	broker_floor_stop(site);
 	catalog_free(&site->catalog);
 	session_done(site);
