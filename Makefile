@@ -282,6 +282,25 @@ sim: $(SIM)
 check-sim: $(SIM)
 	@test/sim/run.py $(SIM) --seed $(or $(SEED),1) --seeds 12 --seconds 60 --clients 8 --budget 20 --shorten 20 --twice
 
+# ---------------------------------------------------------- the n-th call fails
+
+# The program, one of whose calls fails: see test/nth/nth_calls.c.
+NTH      := $(OUT)/test/nth/pgbouncer
+NTH_OBJ  := $(OUT)/obj/test/nth/nth_calls.o
+NTH_WRAP := open write ares_getaddrinfo $(shell sed -n 's/^CALL.[^,]*, \([a-z_0-9]*\),.*/\1/p' test/nth/nth_calls.c)
+-include $(NTH_OBJ:.o=.d)
+$(NTH): $(NTH_OBJ) $(MAIN_OBJ) $(call libs,$(filter-out docs,$(FLOORS)))
+	@mkdir -p $(@D)
+	@$(CC) $(LDFLAGS_ALL) -fno-lto $(NTH_WRAP:%=-Wl,--wrap=%) -o $@ $^ $(LIBS_ALL)
+
+# Every n; `make check` tries some of them.
+.PHONY: nth-call
+nth-call: export NTH_SHARE ?= 1
+nth-call: $(NTH) $(BIN) setup-venv
+	@mkdir -p $(OUT)/pytest-nth
+	@test/check/integration.py --python $(PYTHON) --pooler $(abspath $(BIN)) --out $(OUT)/pytest-nth -- \
+	    -n $(TEST_JOBS) test/integration/test_nth_call.py $(PYTEST_ARGS)
+
 # ------------------------------------------------- programs of the benchmark
 
 # Load generators, a server and simple relays, of which one needs liburing.
@@ -293,6 +312,11 @@ $(foreach p,$(BENCH_C:%.c=%),$(eval $(call linked_rules,$p,,)))
 bench-programs: $(BENCH_BIN)
 
 # ------------------------------------------------------------- whole program
+
+# The whole life of a pooler, for T=10m or T=8h; see test/bench/soak.py.
+.PHONY: soak
+soak: $(BIN) setup-venv
+	@$(PYTHON) test/bench/soak.py --pooler $(abspath $(BIN)) --time $(or $(T),10m) --report $(OUT)/soak.html $(SOAK_ARGS)
 
 .PHONY: setup-venv check check-integration check-structure check-docs check-dist check-deb check-rpm \
         check-container promtool demo bench oracle
@@ -310,7 +334,7 @@ TEST_JOBS   ?= $(shell expr $(JOBS) '*' $(if $(filter asan,$(VARIANT)),4,3))
 check-integration: export ORACLE_SHARE ?= $(if $(filter asan tsan cov,$(VARIANT)),0.06,0.12)
 # So do the clients that share servers: by default they go on for 10 s.
 check-integration: export WRONG_ROW_SECONDS ?= 6
-check-integration: $(BIN) $(BENCH_BIN) setup-venv
+check-integration: $(BIN) $(NTH) $(BENCH_BIN) setup-venv
 	@mkdir -p $(OUT)/pytest
 	@test/check/integration.py --python $(PYTHON) --pooler $(abspath $(BIN)) \
 	    --out $(OUT)/pytest -- -n $(TEST_JOBS) $(PYTEST_ARGS)
@@ -520,6 +544,9 @@ help:
 	@echo 'make unit unit-FLOOR     unit tests (of one floor: base wire auth ... admin daemon)'
 	@echo 'make unit-threads        unit tests of helper threads; use it with VARIANT=tsan'
 	@echo 'make prop prop-NAME      property tests (of one, SEED=N)'
+	@echo 'make soak                everything that happens in a life, for T=10m, with a report'
+	@echo 'make nth-call            let each call of the program fail, one at a time; use it with'
+	@echo '                         VARIANT=asan'
 	@echo 'make sim                 simulate the whole pooler for HOURS=1, from SEED=1; use it with'
 	@echo '                         VARIANT=debug, or asan'
 	@echo 'make replay              run the fuzz corpora once'

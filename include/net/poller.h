@@ -87,8 +87,9 @@ struct poller;
 struct poller *poller_new(struct err *err);
 void poller_free(struct poller **p);
 /* Changes what is wanted of a descriptor; 0: nothing.  If nothing changes, an edge that
- * was reported is reported again if it is still so. */
-void poller_set(struct poller *p, int fd, unsigned before, unsigned after);
+ * was reported is reported again if it is still so.  -1: the system has no room for it
+ * now; it may be tried again with before = 0. */
+int poller_set(struct poller *p, int fd, unsigned before, unsigned after);
 /* Waits at most wait_us (-1: without limit).  Returns the number of ready descriptors,
  * which `ready` borrows until the next wait. */
 int poller_wait(struct poller *p, int64_t wait_us, const struct ready **ready);

@@ -345,6 +345,9 @@ static void accept_one(struct listener *l)
 			return;
 		}
 	}
+	/* the client is gone already; the next one may be there (accept(2)) */
+	if (fd < 0 && (errno == ECONNABORTED || errno == EPROTO))
+		return;
 	if (fd < 0) {
 		if (errno != EAGAIN && errno != EWOULDBLOCK) {
 			log_error(l->site->log, "accept() failed: %s", strerror(errno));

@@ -16,6 +16,7 @@
 #include "net/poller.h"
 
 enum {
+	REFUSED_US = 50000,        /* until the poller is asked again */
 	WAIT_MOST_US = 1000000000, /* a longer wait is split */
 	SHORT_US = 10000,          /* shorter waits are ended by the alarm */
 };
@@ -47,6 +48,7 @@ struct listening {
 /* The watches of one descriptor; borrowed, NULL: none. */
 struct interest {
 	struct watch *reader, *writer;
+	bool is_refused; /* the poller had no room for it, and is asked again */
 };
 
 struct loop {
@@ -59,6 +61,7 @@ struct loop {
 	uint16_t wait_number;
 	uint64_t now_us;
 	struct deadlines deadlines;
+	struct deadline refused_due;
 	/* Circular lists without a head that counts, so that an entry can be removed
 	 * without knowing its list. */
 	struct node laters, turn_ends, reaped;
@@ -208,8 +211,26 @@ static unsigned wanted(const struct interest *i)
 
 static void tell_poller(struct loop *loop, int fd, unsigned before, unsigned after)
 {
+	struct interest *i = interest_in(loop, fd);
+
 	loop->counts.ctl_calls++;
-	poller_set(loop->poller, fd, before, after);
+	i->is_refused = poller_set(loop->poller, fd, before, after) < 0;
+	if (i->is_refused)
+		deadline_set(loop, &loop->refused_due, loop->now_us + REFUSED_US);
+}
+
+/* A descriptor that nobody watches would never be heard of again. */
+static void ask_poller_again(struct deadline *due)
+{
+	struct loop *loop = container_of(due, struct loop, refused_due);
+
+	for (int fd = 0; fd < loop->interest_count; fd++) {
+		struct interest *i = &loop->interests[fd];
+		bool was_refused = i->is_refused;
+		i->is_refused = false;
+		if (was_refused && wanted(i))
+			tell_poller(loop, fd, 0, wanted(i));
+	}
 }
 
 static void note_interest(const struct watch *w, struct watch *now)
@@ -400,6 +421,7 @@ struct loop *loop_new(struct mem *mem, struct err *err)
 	loop->poller = poller;
 	loop->watches = slab_new(mem, "watch_cache", sizeof(struct watch));
 	loop->alarm = alarm;
+	deadline_init(&loop->refused_due, ask_poller_again);
 	if (alarm.fd >= 0)
 		loop->alarm_watch = watch_new(
 		    loop, alarm.fd, WATCH_READ | WATCH_EDGE, alarm_rang, loop);
@@ -424,6 +446,7 @@ void loop_free(struct loop **lp)
 	if (loop->kept)
 		loop->free_kept(loop->kept);
 	watch_free(&loop->alarm_watch);
+	deadline_clear(loop, &loop->refused_due);
 	alarm_done(&loop->alarm);
 	cpu_time_close(&loop->cpu_time);
 	poller_free(&loop->poller);

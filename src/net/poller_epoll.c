@@ -44,7 +44,7 @@ void poller_free(struct poller **pp)
 
 /* A closed descriptor may still be known to epoll if a copy of it is open, and one that
  * was closed and opened again may be unknown; both cases are corrected. */
-void poller_set(struct poller *p, int fd, unsigned before, unsigned after)
+int poller_set(struct poller *p, int fd, unsigned before, unsigned after)
 {
 	struct epoll_event event = {
 	    .events = (after & POLLER_READ ? EPOLLIN | EPOLLRDHUP : 0u) |
@@ -53,12 +53,14 @@ void poller_set(struct poller *p, int fd, unsigned before, unsigned after)
 	    .data.fd = fd};
 	int op = !before ? EPOLL_CTL_ADD : after ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
 
-	if (epoll_ctl(p->fd, op, fd, &event) == 0)
-		return;
-	if (op == EPOLL_CTL_ADD && errno == EEXIST)
-		epoll_ctl(p->fd, EPOLL_CTL_MOD, fd, &event);
-	else if (op == EPOLL_CTL_MOD && errno == ENOENT)
-		epoll_ctl(p->fd, EPOLL_CTL_ADD, fd, &event);
+	int failed = epoll_ctl(p->fd, op, fd, &event);
+
+	if (failed && op == EPOLL_CTL_ADD && errno == EEXIST)
+		failed = epoll_ctl(p->fd, EPOLL_CTL_MOD, fd, &event);
+	else if (failed && op == EPOLL_CTL_MOD && errno == ENOENT)
+		failed = epoll_ctl(p->fd, EPOLL_CTL_ADD, fd, &event);
+	/* memory, or the account's limit of watches (epoll(7), max_user_watches) */
+	return failed && after && (errno == ENOMEM || errno == ENOSPC) ? -1 : 0;
 }
 
 int poller_wait(struct poller *p, int64_t wait_us, const struct ready **ready)

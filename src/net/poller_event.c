@@ -82,7 +82,7 @@ static void became_ready(evutil_socket_t fd, short what, void *ctx)
 	};
 }
 
-void poller_set(struct poller *p, int fd, unsigned before, unsigned after)
+int poller_set(struct poller *p, int fd, unsigned before, unsigned after)
 {
 	int count = p->event_count;
 	if (fd >= count) {
@@ -101,10 +101,10 @@ void poller_set(struct poller *p, int fd, unsigned before, unsigned after)
 	*place = NULL;
 	(void)before;
 	if (!after)
-		return;
+		return 0;
 	*place = event_new(p->base, fd, what, became_ready, p);
 	assert(*place);
-	event_add(*place, NULL);
+	return event_add(*place, NULL) < 0 ? -1 : 0;
 }
 
 int poller_wait(struct poller *p, int64_t wait_us, const struct ready **ready)
