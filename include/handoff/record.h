@@ -42,7 +42,10 @@ enum {
 	RECORD_FORMAT_ADDRESSES = 8, /* since then: record_database.addresses */
 	/* since then: link.pin, record_server.own_settings; LEAK_UNSEEN in effects */
 	RECORD_FORMAT_PINS = 9,
-	RECORD_FORMAT = 9,
+	/* since then: record_client.kept; record_server.pin_names, kept and own_kept,
+	 * which take the place of own_settings */
+	RECORD_FORMAT_KEPT = 10,
+	RECORD_FORMAT = 10,
 };
 
 enum record_kind {
@@ -108,6 +111,7 @@ struct record_client {
 	struct record_vars vars;
 	bool has_asked; /* record_var.other is valid */
 	uint64_t requested, own, doubtful;
+	struct record_bytes kept; /* see kept_settings.h */
 	struct record_statements statements;
 	struct {
 		bool is_there, is_command;
@@ -143,8 +147,8 @@ struct record_server {
 	uint32_t last_tag, remote_pid;
 	struct record_vars vars;
 	uint64_t pinned;
-	bool has_own_settings;
-	uint32_t own_settings;
+	bool has_own_kept, is_kept_doubtful;
+	struct record_bytes own_kept, kept;
 	struct record_statements statements;
 	struct record_bytes key;
 	const char *unix_dir, *host;
@@ -154,7 +158,8 @@ struct record_server {
 	bool is_dropping; /* the client does not get the message under way */
 	/* without pointers; idle_xact_us and since_us as how long ago */
 	struct link link;
-	struct pipeline ledger; /* without its entries */
+	struct record_bytes pin_names; /* link.pin.names */
+	struct pipeline ledger;        /* without its entries */
 	struct pipeline_entry *entries;
 	size_t entry_count;
 	/* what the client has sent since its last Sync; see relay/replay.h */

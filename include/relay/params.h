@@ -29,7 +29,7 @@ void params_note_source(struct server *server, const struct message *m);
  */
 void params_sourced(struct server *server, struct client *client);
 /* The pooler's SETs were answered.  -1: one has failed, and the server is being closed.
- */
+ * 1: it has failed for no fault of the client, which must get another server. */
 int params_applied(struct server *server, struct client *client);
 /* An ErrorResponse to one of these SETs. */
 void params_failed(struct server *server, const struct message *m);

@@ -1,6 +1,7 @@
 /*
  * session_state=keep: what a transaction has left in the session of its server keeps
- * the server with the client, "pinned".  Texts tell only what a transaction may have
+ * the server with the client, "pinned"; but for settings, which go along with the
+ * client (relay/kept.h).  Texts tell only what a transaction may have
  * left (session_state.h); so the server is asked in one query before it is given up,
  * and its answer alone counts.  It is asked again after a transaction that may have
  * ended some of it.  The client's ReadyForQuery waits for the answer.
@@ -13,10 +14,10 @@
 #include "session/client.h"
 #include "session/server.h"
 
-/* Has the client left something, or may it have? */
+/* Has the client left or set something, or may it have? */
 static inline bool pin_question_is_due(const struct server *server)
 {
-	return server->link.pin.made || server->link.pin.kinds;
+	return server->link.pin.made || server->link.pin.kinds || server->kept;
 }
 /* A transaction has ended, and nothing is owed.  Asks the server what is left, if the
  * transaction may have changed that.  has_ready: the client has got its ReadyForQuery.

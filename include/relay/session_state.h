@@ -65,8 +65,10 @@ enum leak_fate session_state_check(struct client *client, struct server *server,
     const struct message *m, const struct sql_effects *effects);
 /* A FunctionCall is about to go to the server. */
 void session_state_check_call(struct server *server, const struct message *m);
-/* A text of these effects went to the server, or a Bind of one. */
-void session_state_expect(struct server *server, const struct sql_effects *effects);
+/* A text of these effects went to the server, or a Bind of one.  m: the message; NULL:
+ * the pooler will see no Bind of it. */
+void session_state_expect(struct server *server, const struct sql_effects *effects,
+    const struct message *m, const char *text, size_t len);
 
 /* Must this message of the server, which is no CommandComplete, be shown to
  * session_state_answered whole? */

@@ -21,6 +21,7 @@
 
 struct cancel_request;
 struct client_transfer;
+struct kept_settings;
 struct login;
 struct proxy_input;
 struct console;
@@ -42,6 +43,9 @@ struct client_params {
 			       configuration instead of the client */
 	struct vars *asked; /* owned: the values of its startup packet, once it has
 			       changed one; else NULL */
+	/* owned: what it has set beside tracked parameters, with session_state=keep;
+	 * NULL: nothing.  See relay/kept.h */
+	struct kept_settings *kept;
 };
 
 /* A transaction block of a client that no server knows: see relay/begin.h. */

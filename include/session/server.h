@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "pool/pool.h"
 #include "session/conn.h"
 #include "wire/effects.h"
@@ -22,6 +23,7 @@
 struct error_fields;
 struct dial;
 struct transfer;
+struct kept_settings;
 
 enum { BACKEND_KEY_MAX = 260 };
 
@@ -36,8 +38,13 @@ enum link_hold {
 /* How the parameters of client and server are brought together.  relay/params changes
  * it, and relay/back when answers come. */
 struct link_params {
-	bool is_applying : 1;    /* the pooler's SETs for the client's parameters are
-				    running */
+	bool is_applying : 1; /* the pooler's SETs for the client's parameters are
+				 running */
+	/* these SETs have something of relay/kept.h; and they take back settings of
+	 * another client */
+	bool puts_kept : 1, puts_back : 1;
+	/* they have failed, and not because of this client */
+	bool wants_other : 1;
 	bool apply_failed : 1;   /* PostgreSQL has refused one of these SETs */
 	bool has_converted : 1;  /* one of these SETs converts a value from its
 				    encoding, in a Query of its own */
@@ -84,7 +91,7 @@ struct link_params {
  * relay/pin_question.h.  Kinds are bits of enum leak_kind. */
 struct link_pin {
 	/* kinds that the texts since the last question may have made; with LEAK_UNSEEN
-	 * any, and with LEAK_PLACEHOLDER what no question finds */
+	 * any, and with LEAK_PLACEHOLDER those in `names` */
 	uint16_t made;
 	uint16_t kinds;        /* what keeps the server with the client */
 	uint16_t lasting;      /* of these, what no question finds */
@@ -98,8 +105,15 @@ struct link_pin {
 	/* a RESET ALL was sent since the last question */
 	bool resets_all : 1;
 	bool may_have_ended : 1; /* a statement that may end some of it has completed */
-	uint64_t since_us;       /* since when it is pinned */
-	uint32_t transactions;   /* that have ended since */
+	/* with LEAK_PLACEHOLDER: a parameter may have been set whose name is not known
+	 */
+	bool has_unknown_name : 1;
+	uint64_t since_us;     /* since when it is pinned */
+	uint32_t transactions; /* that have ended since */
+	/* parameters with a dot that texts since the last question have named, see
+	 * setting_names.h; and while it is asked, the settings that it told, see
+	 * kept_settings.h */
+	struct buf names, session;
 };
 
 /*
@@ -212,9 +226,14 @@ struct server {
 	uint64_t noted;
 	uint64_t left_us; /* with is_left: since when */
 	uint64_t pinned; /* bits of parameters whose own values connect_query has set */
-	/* stands for the settings that connect_query has made, with has_own_settings */
-	uint32_t own_settings;
-	bool has_own_settings;
+	/* owned: the settings that connect_query has made, with has_own_kept; NULL:
+	 * none */
+	struct kept_settings *own_kept;
+	/* owned: what the client that is linked to it, or was last, has set beside
+	 * that, see relay/kept.h; NULL: nothing */
+	struct kept_settings *kept;
+	bool has_own_kept;
+	bool is_kept_doubtful; /* a reset query has run since: `kept` may be in force */
 	/* bits of parameters whose own values the pooler has set for a client, and
 	 * nothing has reset since: see params_apply */
 	uint64_t confirmed;
@@ -257,7 +276,8 @@ void server_rest(struct server *server, uint64_t wake_us);
  * ready then, server_events->tested is called; otherwise it closes with reason_failed.
  */
 void server_begin_test(struct server *server, const char *reason_failed);
-/* Runs a reset or check query on an idle or just released server.  If it succeeds,
+/* Runs a reset or check query on an idle or just released server.  A reset query may
+ * change any setting.  If it succeeds,
  * server_events->tested is called; otherwise the server closes with reason_failed. */
 void server_test(struct server *server, const char *sql, const char *reason_failed);
 /* True if everything that has arrived from it are whole messages, and behind the one

@@ -21,6 +21,11 @@ enum leak_kind {
 #define LEAK_BIT(name) (1u << LEAK_##name)
 
 enum { LEAK_KINDS = (1 << LEAK_KIND_COUNT) - 1 };
+/* Settings of the session. */
+enum {
+	LEAK_SETTINGS =
+	    LEAK_BIT(SET) | LEAK_BIT(ROLE) | LEAK_BIT(AUTHORIZATION) | LEAK_BIT(CONFIG)
+};
 
 /* Bits in a set of kinds that are no kinds themselves. */
 enum leak_flag {
@@ -37,7 +42,7 @@ enum leak_flag {
 	 * behind.  Only with effects_ask.has_calls. */
 	LEAK_UNSEEN = 1 << 11,
 	/* A parameter may have been set that no view of the server lists, because
-	 * nobody has defined it: its name has a dot. */
+	 * nobody has defined it: its name has a dot.  See setting_names.h. */
 	LEAK_PLACEHOLDER = 1 << 10,
 };
 

@@ -18,6 +18,7 @@
 #include "session/server_role.h"
 #include "session/workers.h"
 #include "wire/codec.h"
+#include "wire/kept_settings.h"
 #include "wire/prepared.h"
 
 /* While the sender still serves others, it gives new ids to connections and texts.
@@ -480,6 +481,7 @@ static int take_client_vars(
 	client->params.requested = our_bits(m, from->requested);
 	client->params.own = our_bits(m, from->own);
 	client->params.doubtful = our_bits(m, from->doubtful);
+	client->params.kept = kept_settings_new(from->kept.at, from->kept.len);
 	if (from->has_asked) {
 		client->params.asked = mem_zero(sizeof(*client->params.asked));
 		vars_init(client->params.asked, m->site->vars);
@@ -565,8 +567,10 @@ static void fill_server(
 	server->last_tag = from->last_tag;
 	server->remote_pid = from->remote_pid;
 	server->pinned = our_bits(m, from->pinned);
-	server->has_own_settings = from->has_own_settings;
-	server->own_settings = from->own_settings;
+	server->has_own_kept = from->has_own_kept;
+	server->is_kept_doubtful = from->is_kept_doubtful;
+	server->own_kept = kept_settings_new(from->own_kept.at, from->own_kept.len);
+	server->kept = kept_settings_new(from->kept.at, from->kept.len);
 	server->port = from->port;
 	server->host = dup_text(from->host);
 	server->unix_dir = dup_text(from->unix_dir);

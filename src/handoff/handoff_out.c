@@ -12,6 +12,7 @@
 #include "session/client.h"
 #include "session/conn_move.h"
 #include "session/server.h"
+#include "wire/kept_settings.h"
 #include "wire/prepared.h"
 
 /* An incomplete message longer than this has to be completed first. */
@@ -40,7 +41,8 @@ static enum fate fate_of_client(const struct client *client, int format)
 	const struct service_moves *moves = client->database->service->moves;
 	const struct server *server = client_server(client);
 
-	if (client->conn.stream.tls || client->replication || !moves)
+	if (client->conn.stream.tls || client->replication || !moves ||
+	    (client->params.kept && format < RECORD_FORMAT_KEPT))
 		return FATE_STAYS;
 	if (client->conn.held_len > UNREAD_MOST ||
 	    prepared_names_has_long(client->names) ||
@@ -52,9 +54,10 @@ static enum fate fate_of_client(const struct client *client, int format)
 }
 
 /* For a server without a client. */
-static enum fate fate_of_server(const struct server *server)
+static enum fate fate_of_server(const struct server *server, int format)
 {
-	if (server->conn.stream.tls || server->slot.is_dirty)
+	if (server->conn.stream.tls || server->slot.is_dirty ||
+	    (server->kept && format < RECORD_FORMAT_KEPT))
 		return FATE_STAYS;
 	return server->slot.state == SLOT_IDLE || server->slot.state == SLOT_USED
 		   ? FATE_GOES
@@ -157,7 +160,7 @@ static void stop_server(struct stop *stop, struct server *server)
 {
 	if (server->slot.request)
 		return; /* is described with its client */
-	if (fate_of_server(server) != FATE_GOES ||
+	if (fate_of_server(server, stop->company.format) != FATE_GOES ||
 	    look_for_company(&stop->company, server->slot.pool, stop->is_first))
 		return;
 	stop->has_more = true;
@@ -367,6 +370,12 @@ static void offer_pool(struct offer *offer, struct pool *pool)
 
 /* ---- servers ---- */
 
+static struct record_bytes describe_kept(const struct kept_settings *kept)
+{
+	return kept ? (struct record_bytes){(const uint8_t *)kept->bytes, kept->len}
+		    : (struct record_bytes){NULL, 0};
+}
+
 static void fill_entries(
     struct offer *offer, const struct pipeline *owed, struct record_server *out)
 {
@@ -395,8 +404,10 @@ static void fill_server(struct offer *offer, const struct server *server,
 	    .remote_pid = server->remote_pid,
 	    .vars = describe_vars(offer, &server->vars, &server->own),
 	    .pinned = server->pinned,
-	    .has_own_settings = server->has_own_settings,
-	    .own_settings = server->own_settings,
+	    .has_own_kept = server->has_own_kept,
+	    .is_kept_doubtful = server->is_kept_doubtful,
+	    .own_kept = describe_kept(server->own_kept),
+	    .kept = describe_kept(server->kept),
 	    .statements = describe_set(offer, server),
 	    .key = {server->key, server->key_len},
 	    .unix_dir = server->unix_dir,
@@ -405,6 +416,7 @@ static void fill_server(struct offer *offer, const struct server *server,
 	    .is_linked = server->slot.request != NULL,
 	    .is_dropping = !server->pipeline.is_amid,
 	    .link = server->link,
+	    .pin_names = {server->link.pin.names.bytes, server->link.pin.names.len},
 	};
 	out->slot.born_us = ago(offer, server->slot.born_us);
 	out->slot.rested_us = ago(offer, server->slot.rested_us);
@@ -439,6 +451,7 @@ static void fill_client(struct offer *offer, const struct client *client,
 	    .requested = client->params.requested,
 	    .own = client->params.own,
 	    .doubtful = client->params.doubtful,
+	    .kept = describe_kept(client->params.kept),
 	    .statements = describe_names(offer, client->names),
 	    .key = {cancel_key_bytes(&client->cancel_key), client->cancel_key.len},
 	    .is_unix_owner = client->is_unix_owner,

@@ -357,6 +357,8 @@ static void form_client(struct form *f, struct record_client *v)
 	form_u64(f, &v->requested);
 	form_u64(f, &v->own);
 	form_u64(f, &v->doubtful);
+	if (f->format >= RECORD_FORMAT_KEPT)
+		form_bytes(f, &v->kept);
 	form_statements(f, &v->statements);
 	FORM_BOOL(f, v->unnamed.is_there);
 	if (v->unnamed.is_there) {
@@ -409,9 +411,17 @@ static void form_server(struct form *f, struct record_server *v)
 	form_u32(f, &v->remote_pid);
 	form_vars(f, &v->vars);
 	form_u64(f, &v->pinned);
-	if (f->format >= RECORD_FORMAT_PINS) {
-		FORM_BOOL(f, v->has_own_settings);
-		form_u32(f, &v->own_settings);
+	if (f->format >= RECORD_FORMAT_KEPT) {
+		FORM_BOOL(f, v->has_own_kept);
+		FORM_BOOL(f, v->is_kept_doubtful);
+		form_bytes(f, &v->own_kept);
+		form_bytes(f, &v->kept);
+	} else if (f->format >= RECORD_FORMAT_PINS) {
+		/* older versions have something else here, and ask once more */
+		bool has_own_settings = false;
+		uint32_t own_settings = 0;
+		FORM_BOOL(f, has_own_settings);
+		form_u32(f, &own_settings);
 	}
 	form_statements(f, &v->statements);
 	form_bytes(f, &v->key);
@@ -423,6 +433,10 @@ static void form_server(struct form *f, struct record_server *v)
 	if (!v->is_linked)
 		return;
 	form_link(f, &v->link, &v->is_dropping);
+	if (f->format >= RECORD_FORMAT_KEPT) {
+		FORM_BOOL(f, v->link.pin.has_unknown_name);
+		form_bytes(f, &v->pin_names);
+	}
 	form_ledger(f, &v->ledger);
 	form_entries(f, v);
 	form_replay(f, v);

@@ -15,6 +15,7 @@
 #include "pool/credentials.h"
 #include "session/server.h"
 #include "wire/codec.h"
+#include "wire/kept_settings.h"
 #include "wire/message.h"
 
 /* A server whose answer contains a longer message is closed. */
@@ -391,6 +392,7 @@ static enum step query_read(struct server *server, const struct message *m)
 									: STEP_NEXT;
 	case '1':
 	case '2':
+	case '3':
 	case 'C':
 	case 'I':
 	case 'N':
@@ -473,11 +475,20 @@ static void lookup_send(struct lookup *lookup)
 	conn_set_deadline(&server->conn,
 	    time_earlier(after(lookup->sent_us, scope_query_timeout(scope)),
 		after(lookup->sent_us, scope_transaction_timeout(scope))));
+	buf_init(&buf, 0);
+	/* nor are those of an earlier client left in force; should that fail, the next
+	 * client takes them back */
+	if (kept_settings_put_back(server->kept, NULL, server->own_kept, &buf)) {
+		server->is_kept_doubtful = true;
+		if (server_command(server, buf_text(&buf), 0) < 0 ||
+		    server_sync(server) < 0)
+			server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
+	}
+	buf_clear(&buf);
 	static const char messages[] = "PBDES";
 	for (const char *type = messages; *type; type++)
 		if (pipeline_owe(&server->pipeline, (uint8_t)*type, OWED_SELF, 0) < 0)
 			server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
-	buf_init(&buf, 0);
 	codec_put_parse(
 	    &buf, "", scope_auth_query(scope_of_database(lookup->database)));
 	codec_put_bind_text(&buf, &name, 1);

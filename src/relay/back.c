@@ -33,6 +33,7 @@ enum { SEVERITY_WITHIN = 128 };
 enum { APPLY_PATIENCE_US = 10000 };
 
 static enum step back_settled(struct server *server, struct client *client);
+static void back_replace(struct server *server, const char *reason);
 
 /* ---- flow control ---- */
 
@@ -112,7 +113,10 @@ static enum step back_applied(struct server *server, struct client *client)
 		if (asked)
 			return asked < 0 ? STEP_CLOSE : STEP_NEXT;
 	}
-	if (params_applied(server, client) < 0)
+	int failed = params_applied(server, client);
+	if (failed > 0)
+		back_replace(server, error_text(ERROR_INVALID_SERVER_PARAMETER));
+	if (failed)
 		return STEP_CLOSE;
 	/* the query was cancelled in the meantime, or there was nothing to run */
 	if (client->is_canceled || !client->conn.is_parked)

@@ -247,7 +247,11 @@ static enum step pass_text(struct client *client, struct server *server,
 	step = pass(client, server, m, facts, is_tracked);
 	if (step != STEP_NEXT)
 		return step;
-	session_state_expect(server, &facts->effects);
+	const char *text;
+	size_t len;
+	if (sql_facts_find(m, &text, &len))
+		session_state_expect(
+		    server, &facts->effects, is_tracked ? m : NULL, text, len);
 	schema_expect(server, &facts->effects);
 	/* the effects of a tracked statement count when it is bound */
 	if (m->type == 'P' && !is_tracked && !m->bytes[5])

@@ -3,10 +3,12 @@
  */
 #include "relay/link.h"
 
+#include "base/mem.h"
 #include "pool/pins.h"
 #include "relay/clocks.h"
 #include "relay/params.h"
 #include "relay/pin_question.h"
+#include "relay/session_state.h"
 #include "relay/sql_statements.h"
 #include "relay/statements.h"
 
@@ -22,8 +24,12 @@ bool link_begin(struct client *client, struct server *server)
 	server_find_schema(server);
 	conn_set_deadline(&client->conn, 0);
 	statements_link(server);
-	must_wait = params_apply(server, client);
-	must_wait = pin_question_ask_own(server) || must_wait;
+	if (client->params.kept && !session_state_are_kept(server)) {
+		mem_free(client->params.kept);
+		client->params.kept = NULL;
+	}
+	must_wait = pin_question_ask_own(server);
+	must_wait = params_apply(server, client) || must_wait;
 	clocks_arm_link(server, client);
 	return must_wait;
 }
@@ -34,8 +40,11 @@ void link_restore(struct client *client, struct server *server, const struct lin
 	/* an older version did not know it without statements_are_tracked */
 	server->link.unnamed.is_owned |=
 	    was->unnamed.is_sent && !statements_are_tracked(client, server);
-	if (pin_question_is_due(server))
+	if (server->link.pin.kinds || server->link.pin.made)
 		pins_restore(&server->slot);
+	/* an older version kept the server for what goes along with the client now */
+	if (server->link.pin.kinds & LEAK_SETTINGS)
+		server->link.pin.made |= LEAK_UNSEEN;
 	if (!server->link.since_us)
 		server->link.since_us = conn_now(&server->conn);
 	list_init(&server->link.portals);
@@ -75,6 +84,11 @@ void link_end(struct client *client, struct server *server)
 	struct link *link = &server->link;
 
 	server->leaks_left |= (link->pin.kinds | link->pin.made) & LEAK_KINDS;
+	/* the client has gone before the server could be asked */
+	if (link->pin.made & (LEAK_UNSEEN | LEAK_PLACEHOLDER))
+		server->leaks_left |= LEAK_BIT(SET);
+	buf_done(&link->pin.names);
+	buf_done(&link->pin.session);
 	server_review_cancels(server);
 	statements_unlink(server);
 	sql_unlink(server);

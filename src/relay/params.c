@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "broker/broker.h"
+#include "relay/kept.h"
 #include "session/server_role.h"
 #include "wire/codec.h"
 
@@ -99,7 +100,8 @@ static bool has_reported_differences(const struct server *server, struct client 
  * compared one by one for each transaction. */
 static bool has_fitted(const struct server *server, const struct client *client)
 {
-	return server->fitted.client_id == vars_id(&client->params.vars) &&
+	return kept_fits(server, client) &&
+	       server->fitted.client_id == vars_id(&client->params.vars) &&
 	       server->fitted.server_id == vars_id(&server->vars) &&
 	       server->fitted.own_id == vars_id(&server->own) &&
 	       server->fitted.client_own == client->params.own &&
@@ -188,6 +190,9 @@ bool params_apply(struct server *server, struct client *client)
 		return false;
 	buf_init(&sql, 0);
 	server->link.params.brought_back = 0;
+	server->link.params.puts_kept = !kept_fits(server, client);
+	if (server->link.params.puts_kept && kept_put_back(server, client, &sql))
+		server->link.params.puts_back = is_put = true;
 	for (size_t i = 0; i < vars_schema_count(schema); i++) {
 		if (vars_encoding(
 			client_is_own(client, i) ? &client->params.vars : &server->own,
@@ -216,6 +221,8 @@ bool params_apply(struct server *server, struct client *client)
 		is_put = is_put || is_put_now;
 	}
 	server->confirmed &= ~server->link.params.brought_back;
+	if (server->link.params.puts_kept)
+		is_put = kept_put(server, client, &sql) || is_put;
 	if (is_put)
 		send_sets(server, &sql);
 	is_put = send_all_converted(server, client) || is_put;
@@ -301,10 +308,14 @@ int params_applied(struct server *server, struct client *client)
 {
 	server->link.params.is_applying = false;
 	server->is_ready = server->status == 'I';
-	if (server->link.params.apply_failed || server->status == 'E') {
+	if (server->link.params.wants_other)
+		return 1;
+	if (server->link.params.apply_failed || server->status == 'E' ||
+	    (server->link.params.puts_kept && kept_applied(server, client) < 0)) {
 		server_retire(server, error_text(ERROR_INVALID_SERVER_PARAMETER));
 		return -1;
 	}
+	server->link.params.puts_kept = server->link.params.puts_back = false;
 	if (log_is_on(client->conn.site->log, LEVEL_DEBUG | KIND_SERVERS))
 		log_canonical(client, &server->vars);
 	server->link.params.may_undo_set |= server->status == 'T';
@@ -341,6 +352,13 @@ void params_failed(struct server *server, const struct message *m)
 	}
 	(void)server_log_refused_set(server, &f);
 	server->link.params.apply_failed = true;
+	if (!server->link.params.puts_kept && !server->link.params.puts_back)
+		return;
+	if (server->link.params.puts_back ||
+	    strcmp(f.sqlstate, error_sqlstate(ERROR_QUERY_CANCELED)) == 0)
+		server->link.params.wants_other = true;
+	else
+		client_fatal(server_client(server), ERROR_SETTING_REFUSED, f.message);
 }
 
 /* ---- RESET ---- */

@@ -7,6 +7,7 @@
 
 #include "handoff/record.h"
 #include "relay/clocks.h"
+#include "relay/kept.h"
 #include "relay/link.h"
 #include "relay/replay.h"
 #include "relay/slow_log.h"
@@ -77,5 +78,8 @@ int relay_handoff_take(struct client *client, struct server *server,
 		return 0;
 	}
 	link_restore(client, server, &from_server->link);
+	if (from_server->pin_names.len)
+		kept_restore_names(
+		    server, from_server->pin_names.at, from_server->pin_names.len);
 	return replay_restore(server, from_server);
 }

@@ -9,6 +9,7 @@
 #include "base/map.h"
 #include "pool/pins.h"
 #include "pool/pool.h"
+#include "relay/kept.h"
 #include "relay/sql_commands.h"
 #include "wire/codec.h"
 #include "wire/pipeline.h"
@@ -226,12 +227,16 @@ enum leak_fate session_state_check(struct client *client, struct server *server,
 	if (state != SESSION_STATE_REFUSE && state != SESSION_STATE_KEEP)
 		return LEAK_PASS;
 	first = look(server, effects).first;
+	/* settings go along with the client */
+	if (state == SESSION_STATE_KEEP)
+		first &= (uint16_t)~LEAK_SETTINGS;
 	if (!first || (state == SESSION_STATE_KEEP && pins_claim(&server->slot)))
 		return LEAK_PASS;
 	return refuse(client, server, m, first_kind(first));
 }
 
-void session_state_expect(struct server *server, const struct sql_effects *effects)
+void session_state_expect(struct server *server, const struct sql_effects *effects,
+    const struct message *m, const char *text, size_t len)
 {
 	uint16_t all = look(server, effects).all;
 
@@ -240,6 +245,8 @@ void session_state_expect(struct server *server, const struct sql_effects *effec
 	if (!session_state_are_kept(server))
 		return;
 	server->link.pin.made |= all & LEAK_MADE;
+	if (all & (LEAK_PLACEHOLDER | LEAK_UNSEEN))
+		kept_note_names(server, m, text, len, all & LEAK_PLACEHOLDER);
 	if (effects->resets.session == UINT64_MAX)
 		server->link.pin.resets_all = true;
 }

@@ -358,7 +358,8 @@ static enum statement_fate rewrite_bind(struct client *client, struct server *se
 	text->hits += !server->link.is_trying_again;
 	text->last_use_us = conn_now(&server->conn);
 	if (m->type == 'B') {
-		session_state_expect(server, &text->effects);
+		session_state_expect(server, &text->effects, m, prepared_sql(text),
+		    strlen(prepared_sql(text)));
 		schema_expect(server, &text->effects);
 		params_bound(server, m, &text->effects);
 		if (text->effects.forgets || text->effects.hides_forgetting)

@@ -529,7 +529,10 @@ static int note_bind(struct client *client, struct server *server,
 		prepared_names_doubt(client->names);
 	}
 	if (u) {
-		session_state_expect(server, &u->effects);
+		/* behind the header and the empty name of the Parse */
+		const char *text =
+		    u->shared ? prepared_sql(u->shared) : (const char *)u->parse + 6;
+		session_state_expect(server, &u->effects, m, text, strlen(text));
 		schema_expect(server, &u->effects);
 		params_bound(server, m, &u->effects);
 	}

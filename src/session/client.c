@@ -138,6 +138,8 @@ void client_leave(struct client *client)
 		vars_done(client->params.asked);
 	mem_free(client->params.asked);
 	client->params.asked = NULL;
+	mem_free(client->params.kept);
+	client->params.kept = NULL;
 	prepared_names_clear(&client->names);
 	client_prove(client);
 	client_delist(client);

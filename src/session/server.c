@@ -32,6 +32,8 @@ static void server_destroy(struct conn *conn)
 	mem_free(server->key);
 	mem_free(server->unix_dir);
 	mem_free(server->host);
+	mem_free(server->kept);
+	mem_free(server->own_kept);
 	slab_put(conn->site->server_slab, server);
 }
 
@@ -672,6 +674,7 @@ void server_test(struct server *server, const char *sql, const char *reason_fail
 {
 	server_begin_test(server, reason_failed);
 	server->confirmed = 0; /* it may be DISCARD ALL */
-	server->has_own_settings = false;
+	server->has_own_kept = false;
+	server->is_kept_doubtful = true;
 	server_query(server, sql);
 }

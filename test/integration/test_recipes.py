@@ -262,6 +262,13 @@ def test_busy_parsing(recipe, shop):
     assert client(stage).value("select count(*) from pg_prepared_statements where statement like '%pg_class%oid%'") == "1"
 
 
+def test_unchanged_application(recipe, shop):
+    """Settings and a temporary table are the application's, and nobody else's."""
+    stage = recipe("unchanged-application", {"5432": str(shop.port)})
+    for heading in ("Set up", "What the application does", "How you see that it works"):
+        stage.play(heading)
+
+
 def test_tls(recipe, shop):
     """Both connections are bound, and what is not is refused."""
     stage = recipe("tls", of_superuser(shop, **{

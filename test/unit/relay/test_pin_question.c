@@ -47,9 +47,18 @@ static void answer(const char *const rows[], size_t count, const char *error)
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
 		peer_put(server, (uint8_t)*types[i], "", 0);
 	for (size_t i = 0; i < count; i++) {
-		uint8_t row[256] = {0, 1, 0, 0, 0, (uint8_t)strlen(rows[i])};
-		memcpy(row + 6, rows[i], strlen(rows[i]));
-		peer_put(server, 'D', row, 6 + strlen(rows[i]));
+		/* behind a '=' stands the value of a setting */
+		const char *value = strchr(rows[i], '=');
+		size_t len = value ? (size_t)(value - rows[i]) : strlen(rows[i]);
+		size_t value_len = value ? strlen(value + 1) : 0;
+		uint8_t row[256] = {0, 2, 0, 0, 0, (uint8_t)len};
+		memcpy(row + 6, rows[i], len);
+		memset(row + 6 + len, value ? 0 : 0xff, 4);
+		if (value) {
+			row[6 + len + 3] = (uint8_t)value_len;
+			memcpy(row + 6 + len + 4, value + 1, value_len);
+		}
+		peer_put(server, 'D', row, 6 + len + 4 + value_len);
 	}
 	if (error) {
 		char fields[64];
@@ -126,8 +135,7 @@ static void other_settings_ask_nothing(void **state)
 
 static void nonsense_ends_the_connection(void **state)
 {
-	static const char *const rows[] = {
-	    "", "x", "tt", "s", "s1x", "sx", "s12345678901234567890", "l"};
+	static const char *const rows[] = {"", "x", "tt", "=", "x=61", "l"};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -138,11 +146,11 @@ static void nonsense_ends_the_connection(void **state)
 		if (rows[i][0] != 'l') {
 			answer_one(rows[i]);
 		} else {
-			/* two columns */
+			/* one column */
 			peer_hear(server, 'S');
 			for (const char *type = "3312"; *type; type++)
 				peer_put(server, (uint8_t)*type, "", 0);
-			peer_put(server, 'D', "\0\2\0\0\0\1t\0\0\0\1t", 12);
+			peer_put(server, 'D', "\0\1\0\0\0\1t", 7);
 			peer_text(server, 'C', "SELECT");
 			peer_put(server, '3', "", 0);
 			peer_put(server, '3', "", 0);

@@ -1,0 +1,55 @@
+/*
+ * Settings of a session that no report tells, as the server has told them when it was
+ * asked: the pooler keeps them for a client, and puts them in force on its next server.
+ * Values are in hexadecimal, byte for byte as the database has them, so that no
+ * client_encoding changes them.
+ */
+#ifndef WIRE_KEPT_SETTINGS_H
+#define WIRE_KEPT_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+enum {
+	/* So many bytes of names and values are kept for a client at most. */
+	KEPT_SETTINGS_MOST = 64 * 1024,
+	/* PostgreSQL has no longer names. */
+	KEPT_NAME_MOST = 63 * 2 + 1,
+};
+
+/* Behind each name with its NUL stands its value with a NUL: hexadecimal digits, or "-"
+ * for a parameter that is reset although connect_query sets it.  Names are in lower
+ * case, role and session_authorization are among them.  It never changes. */
+struct kept_settings {
+	size_t len;
+	char bytes[];
+};
+
+/* The bytes are names and values that kept_settings_add has made, or come from another
+ * process.  NULL: there are none, there is no memory, or they are none. */
+struct kept_settings *kept_settings_new(const void *bytes, size_t len);
+bool kept_settings_is_same(
+    const struct kept_settings *a, const struct kept_settings *b);
+/* Appends a setting.  False: it cannot be kept, because of its name or its size. */
+bool kept_settings_add(struct buf *out, const uint8_t *name, size_t name_len,
+    const uint8_t *hex, size_t len);
+/* The settings in which a session differs from the server's own ones. */
+struct kept_settings *kept_settings_difference(
+    const struct buf *session, const struct kept_settings *own);
+/* Appends the names that have a dot, each with its NUL. */
+void kept_settings_put_names(const struct kept_settings *settings, struct buf *names);
+
+/* Appends a SELECT and a semicolon that bring back the server's own value of what is in
+ * force and not wanted, first of all the role.  False: nothing was appended. */
+bool kept_settings_put_back(const struct kept_settings *in_force,
+    const struct kept_settings *wanted, const struct kept_settings *own,
+    struct buf *sql);
+/* Appends a SELECT and a semicolon that put in force what is wanted, last of all the
+ * role.  in_force: what certainly is.  False: nothing was appended. */
+bool kept_settings_put(const struct kept_settings *wanted,
+    const struct kept_settings *in_force, struct buf *sql);
+
+#endif

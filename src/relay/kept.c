@@ -1,0 +1,93 @@
+/*
+ * Client and server have a copy each, so that a client may go to another thread or
+ * process without its server.
+ */
+#include "relay/kept.h"
+
+#include "base/mem.h"
+#include "wire/setting_names.h"
+
+/* Names that one transaction sets.  With more of them its client keeps the server. */
+enum { NAMES_MOST = 16 * 1024 };
+
+bool kept_put_back(
+    const struct server *server, const struct client *client, struct buf *sql)
+{
+	return kept_settings_put_back(
+	    server->kept, client ? client->params.kept : NULL, server->own_kept, sql);
+}
+
+bool kept_put(const struct server *server, const struct client *client, struct buf *sql)
+{
+	return kept_settings_put(
+	    client->params.kept, server->is_kept_doubtful ? NULL : server->kept, sql);
+}
+
+static int replace(struct kept_settings **kept, const struct kept_settings *by)
+{
+	mem_free(*kept);
+	*kept = by ? kept_settings_new(by->bytes, by->len) : NULL;
+	return by && !*kept ? -1 : 0;
+}
+
+int kept_applied(struct server *server, const struct client *client)
+{
+	server->is_kept_doubtful = false;
+	return replace(&server->kept, client->params.kept);
+}
+
+int kept_learn(struct server *server, struct client *client)
+{
+	struct kept_settings *now =
+	    kept_settings_difference(&server->link.pin.session, server->own_kept);
+
+	server->is_kept_doubtful = false;
+	mem_free(client->params.kept);
+	client->params.kept = now;
+	return replace(&server->kept, now);
+}
+
+void kept_learn_own(struct server *server)
+{
+	mem_free(server->own_kept);
+	server->own_kept = kept_settings_difference(&server->link.pin.session, NULL);
+}
+
+static struct buf *noted(struct server *server)
+{
+	struct buf *names = &server->link.pin.names;
+
+	if (!names->max)
+		buf_init(names, NAMES_MOST);
+	return names;
+}
+
+void kept_restore_names(struct server *server, const void *names, size_t len)
+{
+	buf_put(noted(server), names, len);
+}
+
+void kept_note_names(struct server *server, const struct message *m, const char *text,
+    size_t len, bool is_certain)
+{
+	struct link_pin *pin = &server->link.pin;
+	struct setting_names found;
+
+	found = setting_names_of_text(text, len, noted(server));
+	/* values of a Parse come with its Bind */
+	if (found.has_params && !(m && m->type == 'P'))
+		pin->has_unknown_name |=
+		    !m || m->type != 'B' || !message_is_whole(m) ||
+		    !setting_names_of_bind(m->bytes, m->size, &pin->names);
+	pin->has_unknown_name |= found.is_unknown || pin->names.failed ||
+				 (is_certain && !found.count && !found.has_params);
+}
+
+void kept_put_names(const struct server *server, struct buf *names)
+{
+	const struct link_pin *pin = &server->link.pin;
+
+	kept_settings_put_names(server->kept, names);
+	kept_settings_put_names(server->own_kept, names);
+	buf_put(names, pin->names.bytes, pin->names.len);
+}

@@ -1,0 +1,200 @@
+/*
+ * Lists of names and values, which are short: they are searched from their beginning.
+ */
+#include "wire/kept_settings.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+static const char resetting[] = "-";
+
+/* They come last, because what the client has set before may need the rights of the
+ * role before; and they are taken back first. */
+static const char *const roles[] = {"session_authorization", "role"};
+enum { ROLES = sizeof(roles) / sizeof(roles[0]) };
+
+/* Behind a value stands the next name. */
+static const char *value_of(const char *name)
+{
+	return name + strlen(name) + 1;
+}
+
+#define FOR_NAMES(name, settings)                                      \
+	for (const char *name = (settings) ? (settings)->bytes : NULL; \
+	     name && name < (settings)->bytes + (settings)->len;       \
+	     name = value_of(value_of(name)))
+
+/* NULL: it is not among them. */
+static const char *find(const struct kept_settings *settings, const char *wanted)
+{
+	FOR_NAMES(name, settings)
+	if (strcmp(name, wanted) == 0)
+		return value_of(name);
+	return NULL;
+}
+
+static bool is_role(const char *name)
+{
+	return strcmp(name, roles[0]) == 0 || strcmp(name, roles[1]) == 0;
+}
+
+/* ---- lists ---- */
+
+static bool is_name(const uint8_t *name, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (!(name[i] >= 'a' && name[i] <= 'z') &&
+		    !(name[i] >= '0' && name[i] <= '9') && !memchr("_.$", name[i], 3))
+			return false;
+	return len > 0 && len <= KEPT_NAME_MOST;
+}
+
+static bool is_value(const uint8_t *hex, size_t len)
+{
+	if (len == 1 && *hex == (uint8_t)*resetting)
+		return true;
+	for (size_t i = 0; i < len; i++)
+		if (!(hex[i] >= '0' && hex[i] <= '9') &&
+		    !(hex[i] >= 'a' && hex[i] <= 'f'))
+			return false;
+	return len % 2 == 0;
+}
+
+struct kept_settings *kept_settings_new(const void *bytes, size_t len)
+{
+	struct kept_settings *settings;
+	struct cursor c;
+
+	cursor_init(&c, bytes, len);
+	while (cursor_left(&c)) {
+		const char *name = cursor_str(&c), *value = cursor_str(&c);
+		if (!name || !value || !is_name((const uint8_t *)name, strlen(name)) ||
+		    !is_value((const uint8_t *)value, strlen(value)))
+			return NULL;
+	}
+	settings = len ? mem_try(sizeof(*settings) + len) : NULL;
+	if (settings) {
+		settings->len = len;
+		memcpy(settings->bytes, bytes, len);
+	}
+	return settings;
+}
+
+bool kept_settings_is_same(const struct kept_settings *a, const struct kept_settings *b)
+{
+	return a == b ||
+	       (a && b && a->len == b->len && memcmp(a->bytes, b->bytes, a->len) == 0);
+}
+
+bool kept_settings_add(struct buf *out, const uint8_t *name, size_t name_len,
+    const uint8_t *hex, size_t len)
+{
+	if (!is_name(name, name_len) || !is_value(hex, len) ||
+	    out->len + name_len + len + 2 > KEPT_SETTINGS_MOST)
+		return false;
+	buf_put(out, name, name_len);
+	buf_put_u8(out, 0);
+	buf_put(out, hex, len);
+	buf_put_u8(out, 0);
+	return !out->failed;
+}
+
+static void put_pair(struct buf *out, const char *name, const char *value)
+{
+	buf_put_str(out, name);
+	buf_put_str(out, value);
+}
+
+struct kept_settings *kept_settings_difference(
+    const struct buf *session, const struct kept_settings *own)
+{
+	struct kept_settings *all = kept_settings_new(session->bytes, session->len);
+	struct kept_settings *result;
+	struct buf out;
+
+	if (!own)
+		return all;
+	buf_init(&out, 0);
+	FOR_NAMES(name, all)
+	{
+		const char *ours = find(own, name);
+		if (!ours || strcmp(ours, value_of(name)) != 0)
+			put_pair(&out, name, value_of(name));
+	}
+	FOR_NAMES(name, own)
+	if (!find(all, name))
+		put_pair(&out, name, resetting);
+	result = out.failed ? NULL : kept_settings_new(out.bytes, out.len);
+	buf_done(&out);
+	mem_free(all);
+	return result;
+}
+
+void kept_settings_put_names(const struct kept_settings *settings, struct buf *names)
+{
+	FOR_NAMES(name, settings)
+	if (strchr(name, '.'))
+		buf_put_str(names, name);
+}
+
+/* ---- SQL ---- */
+
+/* value: NULL or "-" resets it */
+static void put_row(struct buf *sql, size_t *count, const char *name, const char *value)
+{
+	buf_put_text(sql, (*count)++ ? ",('" : "SELECT FROM (VALUES ('");
+	buf_put_text(sql, name);
+	if (!value || strcmp(value, resetting) == 0) {
+		buf_put_text(sql, "',NULL)");
+		return;
+	}
+	buf_put_text(sql, "','");
+	buf_put_text(sql, value);
+	buf_put_text(sql, "')");
+}
+
+/* The function returns a value for each row, so that no row is sent. */
+static bool end_rows(struct buf *sql, size_t count)
+{
+	if (count)
+		buf_put_text(sql,
+		    ") x(n,v) WHERE pg_catalog.set_config(n,pg_catalog.convert_from("
+		    "pg_catalog.decode(v,'hex'),pg_catalog.getdatabaseencoding()),"
+		    "false) IS NULL;");
+	return count > 0;
+}
+
+bool kept_settings_put_back(const struct kept_settings *in_force,
+    const struct kept_settings *wanted, const struct kept_settings *own,
+    struct buf *sql)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < ROLES; i++)
+		if (find(in_force, roles[i]))
+			put_row(sql, &count, roles[i], find(own, roles[i]));
+	FOR_NAMES(name, in_force)
+	if (!is_role(name) && !find(wanted, name))
+		put_row(sql, &count, name, find(own, name));
+	return end_rows(sql, count);
+}
+
+bool kept_settings_put(const struct kept_settings *wanted,
+    const struct kept_settings *in_force, struct buf *sql)
+{
+	size_t count = 0;
+
+	FOR_NAMES(name, wanted)
+	{
+		const char *now = find(in_force, name);
+		if (!is_role(name) && (!now || strcmp(now, value_of(name)) != 0))
+			put_row(sql, &count, name, value_of(name));
+	}
+	for (size_t i = 0; i < ROLES; i++) {
+		const char *value = find(wanted, roles[i]);
+		if (value)
+			put_row(sql, &count, roles[i], value);
+	}
+	return end_rows(sql, count);
+}

@@ -1,0 +1,197 @@
+/*
+ * Settings that go along with a client: the SQL for them, and the names that texts set.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "wire/kept_settings.h"
+#include "wire/setting_names.h"
+
+/* clang-format off: needs some of the headers above */
+#include <cmocka.h>
+/* clang-format on */
+
+#define END                                                               \
+	") x(n,v) WHERE pg_catalog.set_config(n,pg_catalog.convert_from(" \
+	"pg_catalog.decode(v,'hex'),pg_catalog.getdatabaseencoding()),false) IS NULL;"
+
+/* From "name=hex name=hex"; "": none. */
+static struct kept_settings *list(const char *text)
+{
+	struct kept_settings *settings;
+	char bytes[256];
+	size_t len = strlen(text);
+
+	memcpy(bytes, text, len + 1);
+	for (size_t i = 0; i < len; i++)
+		if (bytes[i] == '=' || bytes[i] == ' ')
+			bytes[i] = '\0';
+	settings = kept_settings_new(bytes, len ? len + 1 : 0);
+	assert_true(!len == !settings);
+	return settings;
+}
+
+static void settings_are_put_and_taken_back(void **state)
+{
+	static const struct {
+		const char *now, *wanted, *own, *back, *put;
+	} rows[] = {
+	    {"", "", "", "", ""},
+	    {"", "a=61 b=", "", "", "SELECT FROM (VALUES ('a','61'),('b','')" END},
+	    {"a=61 b=62", "", "b=63", "SELECT FROM (VALUES ('a',NULL),('b','63')" END,
+		""},
+	    {"a=61 b=62", "a=61 b=63", "", "", "SELECT FROM (VALUES ('b','63')" END},
+	    {"a=61", "a=61", "", "", ""},
+	    {"a=-", "", "a=61", "SELECT FROM (VALUES ('a','61')" END, ""},
+	    {"", "a=-", "a=61", "", "SELECT FROM (VALUES ('a',NULL)" END},
+	    {"a=61 role=62 session_authorization=63", "role=62 a=62", "",
+		"SELECT FROM (VALUES ('session_authorization',NULL),('role',NULL)" END,
+		"SELECT FROM (VALUES ('a','62'),('role','62')" END},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct kept_settings *now = list(rows[i].now);
+		struct kept_settings *wanted = list(rows[i].wanted);
+		struct kept_settings *own = list(rows[i].own);
+		struct buf sql;
+		buf_init(&sql, 0);
+		assert_int_equal(
+		    kept_settings_put_back(now, wanted, own, &sql), !!*rows[i].back);
+		assert_string_equal(sql.len ? buf_text(&sql) : "", rows[i].back);
+		buf_clear(&sql);
+		assert_int_equal(kept_settings_put(wanted, now, &sql), !!*rows[i].put);
+		assert_string_equal(sql.len ? buf_text(&sql) : "", rows[i].put);
+		buf_done(&sql);
+		mem_free(now);
+		mem_free(wanted);
+		mem_free(own);
+	}
+}
+
+static void difference_knows_the_servers_own_settings(void **state)
+{
+	struct kept_settings *own = list("a=61 b=62");
+	struct kept_settings *wanted = list("c=63 b=-"), *found;
+	struct buf session;
+
+	(void)state;
+	buf_init(&session, 0);
+	buf_put(&session,
+	    "a\0"
+	    "61\0c\0"
+	    "63",
+	    9);
+	buf_put_u8(&session, 0);
+	found = kept_settings_difference(&session, own);
+	assert_true(kept_settings_is_same(found, wanted));
+	mem_free(found);
+	mem_free(wanted);
+	mem_free(own);
+	buf_done(&session);
+}
+
+static void what_cannot_be_kept_is_refused(void **state)
+{
+	static const struct {
+		const char *name, *value;
+	} rows[] = {{"", "61"}, {"a'b", "61"}, {"A", "61"}, {"a", "6"}, {"a", "6G"},
+	    {"a", "6A"}, {"\xc3\xa4", "61"}};
+	struct buf out;
+
+	(void)state;
+	buf_init(&out, 0);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		assert_false(kept_settings_add(&out, (const uint8_t *)rows[i].name,
+		    strlen(rows[i].name), (const uint8_t *)rows[i].value,
+		    strlen(rows[i].value)));
+	assert_int_equal(out.len, 0);
+	while (kept_settings_add(
+	    &out, (const uint8_t *)"app.name", 8, (const uint8_t *)"616263646566", 12))
+		;
+	assert_in_range(out.len, KEPT_SETTINGS_MOST - 32, KEPT_SETTINGS_MOST);
+	assert_null(kept_settings_new("a", 1));
+	assert_null(kept_settings_new("a'\0"
+				      "61",
+	    6));
+	buf_done(&out);
+}
+
+static void names_are_found(void **state)
+{
+	static const struct {
+		const char *text, *names; /* with commas */
+		bool has_params, is_unknown;
+	} rows[] = {
+	    {"set app.a = 1", "app.a", false, false},
+	    {"SET SESSION \"App\".B TO 'x'; set c.d=1", "app.b,c.d", false, false},
+	    {"set work_mem = 1", "", false, false},
+	    {"set local a.b = 1", "", false, false},
+	    {"select set_config('a.b', 'x', false), set_config('a.b', 'y', true)",
+		"a.b", false, false},
+	    {"do 'begin perform set_config(''A.b'', ''x'', false); end'", "a.b", false,
+		false},
+	    {"select set_config ( $1, $2, false)", "", true, false},
+	    {"select set_config('a.' || 'b', '', false)", "a.", false, true},
+	    {"select set_config(x, '', false)", "", false, true},
+	    {"select set_config('a.b'::text, '', false)", "a.b", false, false},
+	    {"set \"a b\".c = 1", "", false, false},
+	    {"select reset.a", "", false, false},
+	    {"set", "", false, false},
+	    {"set a.", "", false, false},
+	    {"set_config", "", false, false},
+	    {"set_config(", "", false, true},
+	    {"set_config('a", "", false, true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct setting_names found;
+		struct buf names;
+		buf_init(&names, 0);
+		found =
+		    setting_names_of_text(rows[i].text, strlen(rows[i].text), &names);
+		for (size_t k = 0; k + 1 < names.len; k++)
+			if (!names.bytes[k])
+				names.bytes[k] = ',';
+		assert_string_equal(
+		    names.len ? (const char *)names.bytes : "", rows[i].names);
+		assert_int_equal(found.has_params, rows[i].has_params);
+		assert_int_equal(found.is_unknown, rows[i].is_unknown);
+		buf_done(&names);
+	}
+}
+
+static void names_are_values_of_a_bind(void **state)
+{
+	static const char bind[] = "B\0\0\0\0p\0s\0\0\0\0\4\0\0\0\5App.a\0\0\0\3a b"
+				   "\xff\xff\xff\xff\0\0\0\2.a\0";
+	struct buf names;
+
+	(void)state;
+	buf_init(&names, 0);
+	assert_true(
+	    setting_names_of_bind((const uint8_t *)bind, sizeof(bind) - 1, &names));
+	assert_int_equal(names.len, 6);
+	assert_string_equal((const char *)names.bytes, "app.a");
+	/* cut anywhere */
+	for (size_t len = 5; len < sizeof(bind) - 1; len++)
+		(void)setting_names_of_bind((const uint8_t *)bind, len, &names);
+	buf_done(&names);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(settings_are_put_and_taken_back),
+	    cmocka_unit_test(difference_knows_the_servers_own_settings),
+	    cmocka_unit_test(what_cannot_be_kept_is_refused),
+	    cmocka_unit_test(names_are_found),
+	    cmocka_unit_test(names_are_values_of_a_bind),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
