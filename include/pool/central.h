@@ -24,6 +24,7 @@
 #include "pool/kept.h"
 
 struct catalog;
+struct listen_senders;
 
 /* Limits that several pools share, the narrowest first. */
 enum conn_limit {
@@ -106,6 +107,8 @@ struct central_pool {
 	 * and clients that wait for anything */
 	atomic_int servers, queued;
 	atomic_int pinned; /* servers, at all workers: see pins.h */
+	/* the connection that listens for its clients; 0: none (relay/listen_hub.h) */
+	atomic_ullong listener;
 	/* The parameters with which clients are greeted. */
 	struct {
 		atomic_uint number; /* changes with the text; 0: there is none */
@@ -140,6 +143,8 @@ struct central {
 	/* NULL: all workers answer */
 	central_unresponsive_fn *is_unresponsive;
 	void *unresponsive_ctx;
+	/* owned, one block: see relay/listen_sender.h; NULL: nobody has listened yet */
+	_Atomic(struct listen_senders *) listen_senders;
 };
 
 enum note_kind {

@@ -67,6 +67,8 @@ struct slot {
 	 * before it is lent again, or closed when there is no reset query. */
 	bool needs_reset;
 	bool is_pinned; /* it stays with its client for now: see pins.h */
+	/* it listens for all clients of the pool, and so is active until none does */
+	bool is_listener;
 };
 
 enum request_kind {

@@ -22,6 +22,7 @@
 struct cancel_request;
 struct client_transfer;
 struct kept_settings;
+struct listening;
 struct login;
 struct proxy_input;
 struct console;
@@ -79,6 +80,8 @@ struct client {
 		/* if is_cancel: the CancelRequest that it brought, or NULL */
 		struct cancel_request *cancel_request;
 	};
+	/* owned: what it listens to, see relay/listen_table.h; NULL: nothing yet */
+	struct listening *listening;
 	char *options; /* owned: the option string of a replication client; or NULL */
 	uint64_t xact_us;             /* start of the current transaction; 0 = none */
 	struct cancel_key cancel_key; /* with a length: it is in site->cancel_keys */

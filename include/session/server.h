@@ -104,6 +104,8 @@ struct link_pin {
 	bool is_wrong : 1;    /* the question got no answer that can be understood */
 	/* a RESET ALL was sent since the last question */
 	bool resets_all : 1;
+	/* it becomes the connection that listens for the pool: see listen_hub.h */
+	bool becomes_listener : 1;
 	bool may_have_ended : 1; /* a statement that may end some of it has completed */
 	/* with LEAK_PLACEHOLDER: a parameter may have been set whose name is not known
 	 */

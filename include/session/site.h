@@ -174,6 +174,7 @@ struct site {
 	struct peers *peers;                    /* see cancel/peers.h */
 	/* session state that clients left behind (SHOW LEAKS) */
 	struct leak_table *leak_table;
+	struct listens *listens;             /* see relay/listen_table.h */
 	struct slab *text_counts_slab;       /* see relay/common_texts.h */
 	struct text_counts *text_counts;     /* of it; NULL: nothing was counted yet */
 	struct slab *unnamed_slab;           /* see relay/unnamed.h */

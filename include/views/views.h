@@ -59,6 +59,10 @@ view_walk_fn view_latency;
 view_walk_fn view_blockers;
 /* in views_pins.c */
 view_walk_fn view_pins;
+/* in views_listeners.c */
+view_walk_fn view_listeners;
+struct pool;
+unsigned view_listener_count(const struct pool *pool);
 /* The process id of a server; 0: not known. */
 struct server;
 unsigned view_server_pid(const struct server *server);

@@ -129,17 +129,20 @@ static void broker_log_reserve(const struct pool *pool)
 	}
 }
 
-/* For server_fast_close: closes servers that are marked to be replaced, even if a
- * client is linked, when nothing runs on them. */
-static void broker_close_fast(struct pool *pool)
+/* Closes servers that are marked to be replaced, although they are not given back: the
+ * one that listens for all clients, who may connect to another place next; and for
+ * server_fast_close those that clients of session mode have, when nothing runs there.
+ */
+static void broker_close_fast(struct pool *pool, bool goes_down)
 {
-	struct slot *slot;
+	bool is_fast = scope_server_fast_close(scope_of_pool(pool)) &&
+		       pool_mode(pool) == POOL_MODE_SESSION;
+	struct slot *slot, *next;
 
-	if (!scope_server_fast_close(scope_of_pool(pool)) ||
-	    pool_mode(pool) != POOL_MODE_SESSION)
-		return;
-	list_for (slot, &pool->slots[SLOT_ACTIVE], node)
-		if (slot->is_dirty && slot_server(slot)->is_ready)
+	list_for_safe (slot, next, &pool->slots[SLOT_ACTIVE], node)
+		if (slot->is_listener
+			? slot->is_dirty || goes_down
+			: is_fast && slot->is_dirty && slot_server(slot)->is_ready)
 			server_retire(
 			    slot_server(slot), error_text(ERROR_DATABASE_CHANGED));
 }
@@ -175,8 +178,9 @@ static void runner_work(struct later *l)
 	 * described */
 	if (site->shutdown == SHUTDOWN_NOW || pool->database->catalog->is_offered)
 		return;
-	if (pool->has_dirty)
-		broker_close_fast(pool);
+	bool goes_down = site->shutdown == SHUTDOWN_WAIT_FOR_SERVERS;
+	if (pool->has_dirty || goes_down)
+		broker_close_fast(pool, goes_down);
 	if (pool->balance.has_lost)
 		broker_close_lost(pool);
 	/* there may be room for the connection of the first cancel request now */

@@ -106,7 +106,8 @@ static bool may_stop(const struct movable *thing)
 	case MOVABLE_CLIENT:
 		return true;
 	case MOVABLE_SERVER:
-		return server->slot.state == SLOT_IDLE || server_client(server);
+		return server->slot.state == SLOT_IDLE || server->slot.is_listener ||
+		       server_client(server);
 	case MOVABLE_LOGIN:
 		return thing->conn->ops->waits && thing->conn->ops->waits(thing->conn);
 	case MOVABLE_LISTENER:

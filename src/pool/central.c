@@ -42,6 +42,7 @@ void central_free(struct central **cp)
 	while ((name = map_next(c->by_name, &at)))
 		name_free(name);
 	map_free(&c->by_name);
+	mem_free(atomic_load(&c->listen_senders));
 	pthread_mutex_destroy(&c->lock);
 	mem_free(c);
 	*cp = NULL;

@@ -74,24 +74,25 @@ bool pool_is_paused(const struct pool *pool)
 	       (pool->database->catalog->suspended && !pool->database->is_admin);
 }
 
-/* Servers that are closed as soon as another host serves. */
-static size_t count_hopeless(const struct pool *pool)
+/* Servers that nobody waits for: those that are closed as soon as another host serves,
+ * and the one that listens for all clients. */
+static size_t count_unawaited(const struct pool *pool)
 {
+	bool is_judged = hosts_are_judged(pool->database);
 	const struct slot *slot;
 	size_t count = 0;
 
-	if (!hosts_are_judged(pool->database))
-		return 0;
 	list_for (slot, &pool->slots[SLOT_ACTIVE], node)
-		count += slot->pool_host &&
-			 host_group_is_hopeless(&slot->pool_host->host->verdict);
+		count += slot->is_listener ||
+			 (is_judged && slot->pool_host &&
+			     host_group_is_hopeless(&slot->pool_host->host->verdict));
 	return count;
 }
 
 size_t pool_count_in_use(const struct pool *pool)
 {
 	return pool->slots[SLOT_ACTIVE].count + pool->slots[SLOT_TESTED].count +
-	       pool->slots[SLOT_BEING_CANCELED].count - count_hopeless(pool);
+	       pool->slots[SLOT_BEING_CANCELED].count - count_unawaited(pool);
 }
 
 size_t pool_connected_count(const struct pool *pool)

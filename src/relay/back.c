@@ -13,6 +13,8 @@
 #include "relay/clocks.h"
 #include "relay/forward.h"
 #include "relay/link.h"
+#include "relay/listen.h"
+#include "relay/listen_hub.h"
 #include "relay/params.h"
 #include "relay/pin_question.h"
 #include "relay/replay.h"
@@ -171,6 +173,8 @@ static enum step back_stay(struct server *server, struct client *client)
 		return STEP_NEXT;
 	}
 	clocks_arm_link(server, client);
+	if (client->listening)
+		listen_table_flush(client->listening);
 	return STEP_NEXT;
 }
 
@@ -193,9 +197,16 @@ static enum step back_settled(struct server *server, struct client *client)
 			server->link.pin.transactions++;
 			return back_stay(server, client);
 		}
+		bool becomes_listener = server->link.pin.becomes_listener;
 		link_end(client, server);
-		session_state_release(server);
-		broker_give(server);
+		if (becomes_listener) {
+			listen_hub_begin(server, client->listening);
+		} else {
+			session_state_release(server);
+			broker_give(server);
+		}
+		if (client->listening)
+			listen_table_flush(client->listening);
 		if (!client->conn.is_doomed)
 			clocks_arm_rest(client);
 		return STEP_NEXT;
@@ -251,10 +262,16 @@ static int back_read(
 	return 0;
 }
 
+/* Does the server listen for its client, as far as is known? */
+static bool listens(const struct server *server)
+{
+	return (server->link.pin.made | server->link.pin.kinds) & LEAK_BIT(LISTEN);
+}
+
 static bool is_looked_at(const struct server *server, const struct message *m)
 {
 	uint8_t type = m->type;
-	return type == 'Z' || type == 'S' ||
+	return type == 'Z' || type == 'S' || (type == 'A' && listens(server)) ||
 	       (type == 'E' &&
 		   (server->link.params.is_applying || server->link.begin_type)) ||
 	       (type == 'D' && (server->link.params.settling.sources ||
@@ -560,6 +577,10 @@ static enum step back_tell(struct server *server, struct client *client,
 	switch (back_decide(server, client, m, &done)) {
 	case ANSWER_FORWARD:
 		count_sent(client, server, m->size);
+		if (m->type == 'A' && listens(server))
+			listen_table_heard(listen_table_of(client), m);
+		if (m->type == 'Z' && client->listening)
+			listen_note_ready(client, server->status);
 		*is_asking = m->type == 'Z' && back_settles(server, client);
 		is_told = session_state_answered(client, server, m, due);
 		is_told = statements_answered(client, server, m, &done) || is_told;

@@ -33,6 +33,7 @@ static bool may_batch_requests(const struct client *client, const struct server 
 	return !client->slow_log && !client->block.state && !link->begin_type &&
 	       !link->replay && !link->has_forgetting_portal &&
 	       list_is_empty(&link->portals) && !link->params.put_back.is_there &&
+	       !(link->pin.made & LEAK_BIT(LISTEN)) &&
 	       !effects_is_reset(&link->params.reset) &&
 	       pipeline_is_calm(&server->pipeline);
 }

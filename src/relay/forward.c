@@ -7,6 +7,7 @@
 
 #include "relay/batch.h"
 #include "relay/begin.h"
+#include "relay/listen.h"
 #include "relay/long_text.h"
 #include "relay/params.h"
 #include "relay/replay.h"
@@ -128,10 +129,12 @@ static bool must_hold_back(const struct client *client, const struct server *ser
 	switch (m->type) {
 	case 'Q':
 		return effects_is_reset(&server->link.params.reset) ||
+		       (server->link.pin.made & LEAK_BIT(LISTEN)) ||
 		       facts->effects.forgets ||
 		       (client->names && facts->effects.may_forget);
 	case 'S':
-		return effects_is_reset(&server->link.params.reset);
+		return effects_is_reset(&server->link.params.reset) ||
+		       (server->link.pin.made & LEAK_BIT(LISTEN));
 	case 'E':
 		return server->link.has_forgetting_portal;
 	default:
@@ -229,6 +232,8 @@ static enum step pass_text(struct client *client, struct server *server,
     const struct message *m, const struct text_facts *facts, bool is_tracked)
 {
 	enum step step;
+	const char *text;
+	size_t len;
 
 	/* such a text has no effects */
 	if (facts->shared && facts->shared->is_lasting)
@@ -247,11 +252,15 @@ static enum step pass_text(struct client *client, struct server *server,
 	step = pass(client, server, m, facts, is_tracked);
 	if (step != STEP_NEXT)
 		return step;
-	const char *text;
-	size_t len;
-	if (sql_facts_find(m, &text, &len))
+	if (sql_facts_find(m, &text, &len)) {
 		session_state_expect(
 		    server, &facts->effects, is_tracked ? m : NULL, text, len);
+		/* a named statement that is tracked runs at its Bind */
+		if (client->listening &&
+		    (m->type == 'Q' || !is_tracked || !m->bytes[5]))
+			listen_note_text(
+			    client, text, len, sql_facts_has_escapes(server));
+	}
 	schema_expect(server, &facts->effects);
 	/* the effects of a tracked statement count when it is bound */
 	if (m->type == 'P' && !is_tracked && !m->bytes[5])
@@ -370,6 +379,7 @@ static enum route route_of(
 	if (client->block.state || server->link.has_forgetting_portal ||
 	    !list_is_empty(&server->link.portals) ||
 	    server->link.params.put_back.is_there ||
+	    (server->link.pin.made & LEAK_BIT(LISTEN)) ||
 	    effects_is_reset(&server->link.params.reset))
 		return ROUTE_NONE;
 	if (m->type == 'E' || m->type == 'S')

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "pool/pins.h"
 #include "relay/clocks.h"
+#include "relay/listen_sender.h"
 #include "relay/params.h"
 #include "relay/pin_question.h"
 #include "relay/session_state.h"
@@ -22,6 +23,7 @@ bool link_begin(struct client *client, struct server *server)
 					    server->unnamed_client == client->conn.id);
 	server->link.since_us = conn_now(&server->conn);
 	server_find_schema(server);
+	listen_sender_link(server, client);
 	conn_set_deadline(&client->conn, 0);
 	statements_link(server);
 	if (client->params.kept && !session_state_are_kept(server)) {
@@ -83,6 +85,7 @@ void link_end(struct client *client, struct server *server)
 {
 	struct link *link = &server->link;
 
+	listen_sender_unlink(server);
 	server->leaks_left |= (link->pin.kinds | link->pin.made) & LEAK_KINDS;
 	/* the client has gone before the server could be asked */
 	if (link->pin.made & (LEAK_UNSEEN | LEAK_PLACEHOLDER))

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "pool/pins.h"
 #include "relay/kept.h"
+#include "relay/listen.h"
 #include "relay/session_state.h"
 #include "relay/statements.h"
 #include "wire/codec.h"
@@ -18,6 +19,8 @@
 enum {
 	/* no query tells whether a library was loaded */
 	UNASKED = LEAK_BIT(LOAD),
+	/* names of channels, of at most 63 characters */
+	CHANNEL_MOST = 4 * 63,
 	/* a cancel request for the client's query may come late */
 	ATTEMPTS = 3,
 	/* a longer value is not sent; in hexadecimal it has twice as many digits */
@@ -42,8 +45,7 @@ static const struct part {
 	"AND pg_catalog.oideq(refobjid,pg_catalog.pg_my_temp_schema()))"},
     {LEAK_BIT(CURSOR), 'c',
 	" WHERE EXISTS (SELECT FROM pg_catalog.pg_cursors WHERE is_holdable)"},
-    {LEAK_BIT(LISTEN), 'l',
-	" WHERE EXISTS (SELECT FROM pg_catalog.pg_listening_channels())"},
+    {LEAK_BIT(LISTEN), 'l', " FROM pg_catalog.pg_listening_channels() c"},
     {LEAK_BIT(PREPARE), 'p',
 	" WHERE EXISTS (SELECT FROM pg_catalog.pg_prepared_statements WHERE NOT "
 	"pg_catalog.texticlike(name,'PGBOUNCER%'))"},
@@ -162,7 +164,9 @@ static void put_question(const struct server *server, uint16_t kinds, struct buf
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		if (kinds & parts[i].kinds) {
 			begin_part(sql);
-			buf_printf(sql, "'%c',NULL%s", parts[i].letter, parts[i].from);
+			buf_printf(sql, "'%c',%s%s", parts[i].letter,
+			    parts[i].kinds == LEAK_BIT(LISTEN) ? "c" : "NULL",
+			    parts[i].from);
 		}
 	if (kinds & LEAK_SETTINGS) {
 		begin_part(sql);
@@ -329,13 +333,20 @@ bool pin_question_is_next(const struct server *server)
 
 /* False: no server sends such a row. */
 static bool note_row(
-    struct link_pin *pin, struct cursor *c, const uint8_t *row, size_t len)
+    struct server *server, struct cursor *c, const uint8_t *row, size_t len)
 {
+	struct link_pin *pin = &server->link.pin;
 	const uint8_t *value;
 	size_t value_len;
 
 	if (!row || !len || codec_next_field(c, &value, &value_len) < 0)
 		return false;
+	if (*row == 'l' && value) {
+		if (!value_len || value_len > CHANNEL_MOST)
+			return false;
+		listen_note_channel(
+		    server_client(server), (const char *)value, value_len);
+	}
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		if (*row == (uint8_t)parts[i].letter && len == 1) {
 			pin->found |= parts[i].kinds;
@@ -352,15 +363,14 @@ static bool note_row(
 
 void pin_question_note_row(struct server *server, const struct message *m)
 {
-	struct link_pin *pin = &server->link.pin;
 	const uint8_t *row;
 	size_t count, len;
 	struct cursor c;
 
 	cursor_init(&c, message_body(m), message_body_len(m));
 	if (codec_read_row_count(&c, &count) < 0 || count != 2 ||
-	    codec_next_field(&c, &row, &len) < 0 || !note_row(pin, &c, row, len))
-		pin->is_wrong = true;
+	    codec_next_field(&c, &row, &len) < 0 || !note_row(server, &c, row, len))
+		server->link.pin.is_wrong = true;
 }
 
 void pin_question_note_error(struct server *server, const struct message *m)
@@ -401,6 +411,10 @@ int pin_question_answered(struct server *server, struct client *client, bool has
 		buf_done(&pin->session);
 		pin->is_of_own = pin->has_unknown_name = false;
 		return 0;
+	}
+	if (listen_settle(client, server, &pin->found)) {
+		pin->is_asking = server->link.params.is_applying = true;
+		return 1;
 	}
 	/* while they keep the server they are nowhere else */
 	if (pin->found & LEAK_BIT(SET))

@@ -14,6 +14,7 @@
 #include "relay/clocks.h"
 #include "relay/forward.h"
 #include "relay/link.h"
+#include "relay/listen.h"
 #include "relay/login_answer.h"
 #include "relay/params.h"
 #include "relay/relay_handoff.h"
@@ -95,6 +96,8 @@ static enum step front_drop(struct client *client)
 static void front_end_unrun(struct client *client)
 {
 	begin_put_ready(client);
+	if (client->listening)
+		listen_table_flush(client->listening);
 	slow_log_end(client, NULL, "no_server");
 	client->request.in_pool.query_us = 0;
 	client->xact_us = 0;
@@ -238,6 +241,8 @@ static enum step front_without_server(struct client *client, const struct messag
 			return fate == STATEMENT_MORE ? STEP_MORE : STEP_NEXT;
 	}
 	if (begin_answer(client, m)) {
+		if (client->listening)
+			listen_table_flush(client->listening);
 		clocks_arm_rest(client);
 		return STEP_NEXT;
 	}
@@ -392,6 +397,7 @@ static void front_closed(struct conn *conn, const char *reason)
 		slow_log_end(client, NULL, "no_server");
 	slow_log_forget(client);
 	unnamed_forget(client);
+	listen_forget(client);
 	client_leave(client);
 }
 

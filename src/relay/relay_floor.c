@@ -4,6 +4,7 @@
 #include "relay/relay_floor.h"
 
 #include "relay/common_texts.h"
+#include "relay/listen_hub.h"
 #include "relay/login_answer.h"
 #include "relay/long_text.h"
 #include "relay/name_map.h"
@@ -33,6 +34,7 @@ void relay_floor_init(struct site *site)
 	site->prepare_like = server_prepared_copy;
 	site->long_texts = long_texts_new(site->loop);
 	site->leak_table = leak_table_new();
+	site->listens = listen_table_new(site, listen_hub_drop);
 	site->login_answers = login_answers_new();
 	site->text_counts_slab = common_texts_slab(&site->mem);
 	site->unnamed_slab = unnamed_slab(&site->mem);
@@ -46,6 +48,7 @@ void relay_floor_done(struct site *site)
 	prepared_registry_free(&site->sql_prepared);
 	long_texts_free(&site->long_texts);
 	leak_table_free(&site->leak_table);
+	listen_table_free(&site->listens);
 	login_answers_free(&site->login_answers);
 	common_texts_free(site);
 	slab_free(&site->text_counts_slab);

@@ -9,6 +9,7 @@
 #include "relay/clocks.h"
 #include "relay/kept.h"
 #include "relay/link.h"
+#include "relay/listen.h"
 #include "relay/replay.h"
 #include "relay/slow_log.h"
 #include "relay/unnamed.h"
@@ -17,7 +18,8 @@ bool relay_handoff_is_possible(const struct client *client)
 {
 	const struct server *server = client_server(client);
 
-	if (!unnamed_is_certain(client))
+	/* what it listens to goes nowhere: it stays until it listens no more */
+	if (!unnamed_is_certain(client) || listen_holds(client))
 		return false;
 	if (!server)
 		return true;

@@ -10,6 +10,7 @@
 #include "pool/pins.h"
 #include "pool/pool.h"
 #include "relay/kept.h"
+#include "relay/listen.h"
 #include "relay/sql_commands.h"
 #include "wire/codec.h"
 #include "wire/pipeline.h"
@@ -230,6 +231,8 @@ enum leak_fate session_state_check(struct client *client, struct server *server,
 	/* settings go along with the client */
 	if (state == SESSION_STATE_KEEP)
 		first &= (uint16_t)~LEAK_SETTINGS;
+	if (state == SESSION_STATE_KEEP && listen_is_shared(server))
+		first &= (uint16_t)~LEAK_BIT(LISTEN);
 	if (!first || (state == SESSION_STATE_KEEP && pins_claim(&server->slot)))
 		return LEAK_PASS;
 	return refuse(client, server, m, first_kind(first));
@@ -337,11 +340,15 @@ bool session_state_answered(
 		size_t len = message_body_len(m);
 		const char *tag = (const char *)message_body(m);
 		len -= len > 0 && !tag[len - 1];
+		if (client->listening)
+			listen_note_tag(client, tag, len);
 		if (server->link.leaks.watch.expected || leak_may_matter(tag, len) ||
 		    session_state_are_kept(server))
 			note_tag(client, server, tag, len);
 		return false;
 	}
+	if (m->type == 'E' && client->listening)
+		listen_note_tag(client, NULL, 0);
 	if (m->type != 'E' || !is_refused(due) || !message_is_whole(m) ||
 	    codec_read_error(message_body(m), message_body_len(m), &f) < 0 ||
 	    strcmp(f.sqlstate, SQLSTATE_UNDEFINED_COLUMN) != 0)

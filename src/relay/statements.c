@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "relay/listen.h"
 #include "relay/long_text.h"
 #include "relay/name_map.h"
 #include "relay/params.h"
@@ -360,6 +361,9 @@ static enum statement_fate rewrite_bind(struct client *client, struct server *se
 	if (m->type == 'B') {
 		session_state_expect(server, &text->effects, m, prepared_sql(text),
 		    strlen(prepared_sql(text)));
+		if (client->listening)
+			listen_note_text(client, prepared_sql(text),
+			    strlen(prepared_sql(text)), sql_facts_has_escapes(server));
 		schema_expect(server, &text->effects);
 		params_bound(server, m, &text->effects);
 		if (text->effects.forgets || text->effects.hides_forgetting)

@@ -218,6 +218,8 @@ static void unlisten_statement(struct effects_look *l)
 	effects_inner_next(l);
 	if (sql_token_is_mark(&l->token, '*'))
 		leave(l, LEAK_UNLISTEN_ALL);
+	else if (l->ask->has_calls)
+		leave(l, LEAK_UNSEEN);
 }
 
 /* Whether these words follow each other in the statement, before the word `stop`. */

@@ -24,7 +24,7 @@ MODES = {"session": "pool_mode=session", "transaction": "pool_mode=transaction",
 def pooler(binary, cluster):
     entries = {"app": "", "mydb": ""}
     for mode, own in MODES.items():
-        entries[mode] = " user=owner pool_size=2 " + own
+        entries[mode] = " user=owner pool_size=%d " % (3 if mode.startswith("keep") else 2) + own
         entries[mode + "_tracked"] = entries[mode] + " track_sql_prepare=1"
     made = Pooler(binary, {name: cluster.conn() + more for name, more in entries.items()})
     try:
@@ -229,6 +229,17 @@ class Kept:
         return not result.errors and bool(result.rows) and result.rows[0][0] == self.value
 
 
+class Listens(Kept):
+    """The notification may come behind the answer to NOTIFY."""
+
+    def is_there(self, client):
+        result = ask(client, self.look)
+        if result.errors:
+            return False
+        return any(m.kind == "A" for m in result.messages) or (
+            client.has_data(0.5) and client.recv().kind == "A")
+
+
 # Each server process has a lock of its own, so that nobody waits for what is left behind.
 LOCK = "select pg_advisory_%slock(pg_backend_pid() * 10 + %d)"
 LOCKS = "select count(*) from pg_locks where locktype = 'advisory' and objid = pg_backend_pid() * 10 + %d"
@@ -244,7 +255,7 @@ KEPT = {
     "Cursors": Kept("declare docs_c cursor for select 10", "fetch docs_c", "10"),
     "Cursors `WITH HOLD`": Kept("declare docs_h cursor with hold for select 11", "fetch docs_h", "11"),
     "Savepoints": Kept("savepoint docs_v", "rollback to docs_v; select 12", "12"),
-    "`LISTEN`": Kept("listen docs_l", "select count(*) from pg_listening_channels()", "1"),
+    "`LISTEN`": Listens("listen docs_l", "notify docs_l", None),
     "Advisory locks of the session": Kept(LOCK % ("", 1), LOCKS % 1, "1"),
     "Advisory locks of the transaction": Kept(LOCK % ("xact_", 2), LOCKS % 2, "1"),
     "`lastval()` and `currval()`": Kept("select nextval('docs_sequence')", "select lastval() > 0", "t"),

@@ -45,7 +45,7 @@ VIEWS = {
     "POOLS": "database:s user:s " + typed(
         "cl_active cl_waiting cl_active_cancel_req cl_waiting_cancel_req sv_active sv_active_cancel "
         "sv_being_canceled sv_idle sv_used sv_tested sv_login maxwait maxwait_us", "i")
-    + " pool_mode:s load_balance_hosts:s sv_pinned:i",
+    + " pool_mode:s load_balance_hosts:s sv_pinned:i cl_listening:i",
     "CLIENTS": SOCKET,
     "SERVERS": SOCKET,
     "SOCKETS": SOCKET + " " + BUFFERS,
@@ -106,7 +106,7 @@ HELP = """
 \tEXPLAIN LOGIN <user> <db> [<address>]
 \tSWITCHOVER <db> [TO <host>]
 \tTAKEOVER <format>
-\tSHOW HOSTS|PREPARED_STATEMENTS|STATE_LEAKS|LATENCY|BLOCKERS|PINS|ERRORS|CERTIFICATES|WARNINGS|WORKERS"""
+\tSHOW HOSTS|PREPARED_STATEMENTS|STATE_LEAKS|LATENCY|BLOCKERS|PINS|LISTENERS|ERRORS|CERTIFICATES|WARNINGS|WORKERS"""
 
 
 def test_help(pooler):

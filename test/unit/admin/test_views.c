@@ -134,6 +134,8 @@ static const struct shape {
     {"PINS", "database:25|user:25|id:20|ptr:25|client_user:25|addr:25|port:23|"
 	     "application_name:25|kinds:25|since:25|transactions:20|link:25|host:25|"
 	     "host_port:23|remote_pid:23"},
+    {"LISTENERS", "database:25|user:25|id:20|ptr:25|client_user:25|addr:25|port:23|"
+		  "application_name:25|channels:25|since:25|notifications:20|queue:20"},
     {"LATENCY",
 	"database:25|user:25|kind:25|count:20|p50:20|p90:20|p99:20|p99_9:20|max:20|"
 	"avg:20|recent_count:20|recent_p50:20|recent_p90:20|recent_p99:20|"
@@ -194,7 +196,8 @@ static void test_help(void **state)
 	    "\n\tSWITCHOVER <db> [TO <host>]"
 	    "\n\tTAKEOVER <format>"
 	    "\n\tSHOW "
-	    "HOSTS|PREPARED_STATEMENTS|STATE_LEAKS|LATENCY|BLOCKERS|PINS|ERRORS|"
+	    "HOSTS|PREPARED_STATEMENTS|STATE_LEAKS|LATENCY|BLOCKERS|PINS|LISTENERS|"
+	    "ERRORS|"
 	    "CERTIFICATES|WARNINGS|WORKERS"
 	    "\nC SHOW\nZ I\n");
 }

@@ -168,7 +168,7 @@ static void error_ends_the_connection(void **state)
 {
 	(void)state;
 	struct stage *stage = begin("pool_size=2", KEEP);
-	run("listen a", "LISTEN");
+	run("create temp table a (a int)", "CREATE TABLE");
 	answer(NULL, 0, "42501");
 	assert_non_null(strstr(peer_last_words(client),
 	    "E:FATAL:the server did not tell what is left in its session"));
@@ -180,13 +180,13 @@ static void cancelled_question_is_asked_again(void **state)
 {
 	(void)state;
 	struct stage *stage = begin("pool_size=2", KEEP);
-	run("listen a", "LISTEN");
+	run("create temp table a (a int)", "CREATE TABLE");
 	answer(NULL, 0, "57014");
 	answer(NULL, 0, "57014");
-	answer_one("l");
-	assert_string_equal(peer_hear(client, 'Z'), "C:LISTEN Z:I");
+	answer_one("t");
+	assert_string_equal(peer_hear(client, 'Z'), "C:CREATE TABLE Z:I");
 	assert_true(is_pinned(stage));
-	run("unlisten a", "UNLISTEN");
+	run("drop table a", "DROP TABLE");
 	for (int i = 0; i < 3; i++)
 		answer(NULL, 0, "57014");
 	peer_last_words(client);
@@ -213,8 +213,8 @@ static void server_is_cleaned_when_its_client_leaves(void **state)
 	(void)state;
 	struct stage *stage =
 	    begin("pool_size=2", KEEP "server_reset_query = clean it\n");
-	run("listen a", "LISTEN");
-	answer_one("l");
+	run("create temp table a (a int)", "CREATE TABLE");
+	answer_one("t");
 	peer_hear(client, 'Z');
 	peer_close(client);
 	assert_string_equal(peer_hear(server, 'Q'), "Q:clean it");
@@ -226,12 +226,12 @@ static void messages_behind_it_wait_for_the_answer(void **state)
 {
 	(void)state;
 	struct stage *stage = begin("pool_size=2", KEEP);
-	run("listen a", "LISTEN");
+	run("create temp table a (a int)", "CREATE TABLE");
 	peer_hear(server, 'S');
 	peer_text(client, 'Q', "select 1");
 	stage_settle(stage);
 	assert_string_equal(peer_heard(server), "");
-	assert_string_equal(peer_heard(client), "C:LISTEN");
+	assert_string_equal(peer_heard(client), "C:CREATE TABLE");
 	for (const char *type = "3312"; *type; type++)
 		peer_put(server, (uint8_t)*type, "", 0);
 	peer_text(server, 'C', "SELECT");

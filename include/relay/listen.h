@@ -1,0 +1,47 @@
+/*
+ * LISTEN and UNLISTEN of clients in transaction and statement mode, with
+ * session_state=keep.  The client's server runs them, so errors and transactions are
+ * PostgreSQL's own.  When the server tells after a commit that it listens
+ * (pin_question.h), the pool's connection LISTENs to the same channels, then the server
+ * UNLISTENs, and only then the client gets its ReadyForQuery.  What the server sends
+ * meanwhile goes to the client, and is left out when it comes from the connection as
+ * well.
+ *
+ * A server that another client had does not listen for this one, so that an UNLISTEN
+ * does nothing there: the names are read from the texts, and count when the transaction
+ * is committed.
+ */
+#ifndef RELAY_LISTEN_H
+#define RELAY_LISTEN_H
+
+#include "relay/listen_table.h"
+
+/* May a LISTEN of this server's client keep no server, because there is a connection
+ * that listens for the pool? */
+bool listen_is_shared(const struct server *server);
+
+/* A text of the client goes to the server, or a Bind of it: notes its UNLISTENs. */
+void listen_note_text(
+    struct client *client, const char *text, size_t len, bool has_escapes);
+/* A statement was completed with this tag, or failed (NULL). */
+void listen_note_tag(struct client *client, const char *tag, size_t len);
+/* ReadyForQuery with this status. */
+void listen_note_ready(struct client *client, uint8_t status);
+
+/* The server has told that it listens to this channel. */
+void listen_note_channel(struct client *client, const char *channel, size_t len);
+/* All that the server has told is there.  *kinds: what it has left there; LISTEN is
+ * taken out if the pool's connection does it from now on.  True: this is called again
+ * after another ReadyForQuery of the server. */
+bool listen_settle(struct client *client, struct server *server, uint16_t *kinds);
+
+/* The client closes. */
+void listen_forget(struct client *client);
+/* Does the client listen, so that it stays in this process and at its worker? */
+static inline bool listen_holds(const struct client *client)
+{
+	return client->listening &&
+	       (client->listening->pool || client->listening->phase != LISTEN_AT_REST);
+}
+
+#endif

@@ -1,0 +1,299 @@
+/*
+ * From the client's server to the pool's connection, and what UNLISTEN takes back.
+ */
+#include "relay/listen.h"
+
+#include <string.h>
+
+#include "pool/pins.h"
+#include "relay/listen_hub.h"
+#include "wire/sql_scan.h"
+
+enum { CHANNEL_MAX = 63 }; /* PostgreSQL cuts longer names */
+
+static atomic_ullong *place_of(const struct server *server)
+{
+	return &server->slot.pool->part.whole->listener;
+}
+
+bool listen_is_shared(const struct server *server)
+{
+	return atomic_load(place_of(server)) != 0;
+}
+
+/* ---- UNLISTEN ---- */
+
+/* Appends the name of a channel as PostgreSQL has it, with its NUL; one that no channel
+ * has if it is written with U&. */
+static void put_name(const struct sql_token *t, struct buf *out)
+{
+	size_t from = out->len;
+
+	if (t->kind != SQL_WORD && (t->kind != SQL_NAME || *t->from != '"')) {
+		buf_put_str(out, "\001");
+		return;
+	}
+	for (size_t i = 0; i < t->len; i++) {
+		char c = t->at[i];
+		if (t->kind == SQL_WORD && c >= 'A' && c <= 'Z')
+			c = (char)(c - 'A' + 'a');
+		buf_put_u8(out, (uint8_t)c);
+		/* it is doubled */
+		i += t->kind == SQL_NAME && c == '"';
+	}
+	if (!out->failed && out->len - from > CHANNEL_MAX)
+		for (out->len = from + CHANNEL_MAX;
+		     (out->bytes[out->len] & 0xc0) == 0x80;)
+			out->len--;
+	buf_put_u8(out, 0);
+}
+
+void listen_note_text(
+    struct client *client, const char *text, size_t len, bool has_escapes)
+{
+	struct listening *l = client->listening;
+	bool begins = true;
+	struct sql_token t;
+	struct sql_scan s;
+
+	if (!l || !l->pool)
+		return;
+	sql_scan_init(&s, text, len, has_escapes);
+	for (sql_scan_next(&s, &t); t.kind != SQL_END; sql_scan_next(&s, &t)) {
+		bool is_unlisten = begins && sql_token_is(&t, "unlisten");
+		begins = sql_token_is_mark(&t, ';');
+		if (!is_unlisten)
+			continue;
+		sql_scan_next(&s, &t);
+		if (sql_token_is_mark(&t, '*'))
+			buf_put_str(&l->sent, "");
+		else
+			put_name(&t, &l->sent);
+	}
+}
+
+static bool is_tag(const char *tag, size_t len, const char *wanted)
+{
+	return len == strlen(wanted) && memcmp(tag, wanted, len) == 0;
+}
+
+static void commit(struct listening *l)
+{
+	buf_put(&l->done, l->run.bytes, l->run.len);
+	buf_clear(&l->run);
+	l->has_savepoint = l->is_undone = false;
+}
+
+void listen_note_tag(struct client *client, const char *tag, size_t len)
+{
+	struct listening *l = client->listening;
+
+	if (!tag) {
+		/* what was sent behind it is skipped */
+		l->is_undone = true;
+		buf_clear(&l->sent);
+	} else if (is_tag(tag, len, "UNLISTEN")) {
+		size_t size = l->sent.len ? strlen((char *)l->sent.bytes) + 1 : 0;
+		buf_put(&l->run, l->sent.bytes, size);
+		buf_shift(&l->sent, size);
+	} else if (is_tag(tag, len, "DISCARD ALL")) {
+		buf_put_str(&l->run, "");
+	} else if (is_tag(tag, len, "COMMIT")) {
+		commit(l);
+	} else if (is_tag(tag, len, "SAVEPOINT")) {
+		if (!l->has_savepoint)
+			l->run_safe = l->run.len;
+		l->has_savepoint = true;
+	} else if (is_tag(tag, len, "ROLLBACK")) {
+		/* TO SAVEPOINT takes back what came behind the first one at most */
+		l->run.len = l->has_savepoint ? l->run_safe : 0;
+		l->is_undone = l->has_savepoint;
+	}
+}
+
+void listen_note_ready(struct client *client, uint8_t status)
+{
+	struct listening *l = client->listening;
+	const char *name, *end;
+
+	if (status == 'T')
+		l->is_undone = false;
+	if (status != 'I')
+		return;
+	if (l->is_undone)
+		buf_clear(&l->run);
+	commit(l);
+	if (!l->done.len)
+		return;
+	name = (const char *)l->done.bytes;
+	for (end = name + l->done.len; name < end; name += strlen(name) + 1)
+		if (*name)
+			listen_table_remove(l, name);
+		else
+			listen_table_remove_all(l);
+	buf_clear(&l->done);
+}
+
+/* ---- LISTEN ---- */
+
+void listen_note_channel(struct client *client, const char *channel, size_t len)
+{
+	struct listening *l = listen_table_of(client);
+
+	/* it was asked once more, because its UNLISTEN was cancelled */
+	if (l->phase == LISTEN_LEAVING)
+		l->phase = LISTEN_AT_REST;
+	buf_put(&l->found, channel, len);
+	buf_put_u8(&l->found, 0);
+}
+
+static void subscribe(struct listening *l, struct server *server, uint64_t hub_id)
+{
+	const char *name = (const char *)l->found.bytes, *end = name + l->found.len;
+
+	l->is_first = !l->pool;
+	l->hub_id = hub_id;
+	if (!l->pool)
+		l->pool = listen_table_pool(server->conn.site, server->slot.pool);
+	for (; name < end; name += strlen(name) + 1)
+		listen_table_add(l, name);
+}
+
+static void answered(struct site *site, struct listen_message *m);
+
+static void ask(struct listening *l, const void *channels, size_t len)
+{
+	struct listen_message *m =
+	    listen_table_message(l->pool, listen_hub_ask, channels, len);
+
+	m->answer = answered;
+	m->hub_id = l->hub_id;
+	m->client_id = l->client->conn.id;
+	listen_table_post(l->client->conn.site, listen_table_place(l->hub_id), m);
+}
+
+/* Subscribes to what its server has told, at the pool's connection, or at its server,
+ * which becomes that. */
+static void join(struct listening *l, struct server *server, uint16_t kinds)
+{
+	unsigned long long hub_id = atomic_load(place_of(server));
+	uint64_t own = listen_hub_number(server);
+
+	/* one that listens for all must have nothing else of its client */
+	if (!hub_id && !l->pool && pool_mode(server->slot.pool) != POOL_MODE_SESSION &&
+	    kinds == LEAK_BIT(LISTEN) && !server->slot.cancels_in_flight &&
+	    list_is_empty(&server->cancels) && !server->slot.is_dirty &&
+	    pins_claim(&server->slot) &&
+	    atomic_compare_exchange_strong(place_of(server), &hub_id, own)) {
+		subscribe(l, server, own);
+		l->phase = LISTEN_OWNING;
+		return;
+	}
+	/* what has listened for it is lost, and so will it be */
+	if (!hub_id || (l->pool && l->hub_id != hub_id))
+		return;
+	subscribe(l, server, hub_id);
+	l->phase = LISTEN_JOINING;
+	ask(l, l->found.bytes, l->found.len);
+}
+
+static struct listening *find_client(struct site *site, const struct listen_message *m)
+{
+	struct listen_pool *pool = listen_table_find(site, m->bytes, m->key_len);
+	struct node *n;
+
+	/* those that have come last are asked for mostly */
+	for (n = pool ? list_last(&pool->clients) : NULL; n && n != &pool->clients.head;
+	     n = n->prev) {
+		struct listening *l = container_of(n, struct listening, node);
+		if (l->client->conn.id == m->client_id && l->hub_id == m->hub_id)
+			return l;
+	}
+	return NULL;
+}
+
+/* The pool's connection listens, or is lost. */
+static void answered(struct site *site, struct listen_message *m)
+{
+	struct listening *l = find_client(site, m);
+	struct server *server = l ? client_server(l->client) : NULL;
+	int failed = 0;
+
+	if (!server || server->conn.is_doomed ||
+	    (l->phase != LISTEN_JOINING && l->phase != LISTEN_FENCING))
+		return;
+	if (m->is_refused) {
+		if (l->phase == LISTEN_FENCING || !l->is_first)
+			return; /* it is told by another message */
+		/* it joins once more when its server has answered */
+		l->phase = LISTEN_AT_REST;
+		listen_table_remove_all(l);
+	} else if (l->phase == LISTEN_JOINING) {
+		l->phase = LISTEN_LEAVING;
+		failed = server_command(server, "UNLISTEN *", 0);
+	} else {
+		l->phase = LISTEN_FENCED;
+	}
+	if (failed || server_sync(server) < 0)
+		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
+}
+
+bool listen_settle(struct client *client, struct server *server, uint16_t *kinds)
+{
+	const struct link_pin *pin = &server->link.pin;
+	struct listening *l = client->listening;
+
+	if (!l)
+		return false;
+	if (!(*kinds & LEAK_BIT(LISTEN)) || (pin->made & LEAK_BIT(LISTEN)))
+		l->is_unseen = false;
+	else if (!(pin->kinds & LEAK_BIT(LISTEN)))
+		l->is_unseen = true;
+	/* in another encoding the notifications would be others */
+	if (l->phase == LISTEN_AT_REST && (*kinds & LEAK_BIT(LISTEN)) &&
+	    !l->is_unseen &&
+	    (!client_is_own(client, VAR_CLIENT_ENCODING) ||
+		vars_is_same(&client->params.vars, &server->own, VAR_CLIENT_ENCODING)))
+		join(l, server, *kinds | pin->lasting);
+	else if (l->phase == LISTEN_LEAVING && l->heard.len) {
+		l->phase = LISTEN_FENCING;
+		ask(l, NULL, 0);
+	}
+	switch ((enum listen_phase)l->phase) {
+	case LISTEN_JOINING:
+	case LISTEN_FENCING:
+		return true;
+	case LISTEN_OWNING:
+		server->link.pin.becomes_listener = true;
+		/* fall through */
+	case LISTEN_LEAVING:
+	case LISTEN_FENCED:
+		*kinds &= (uint16_t)~LEAK_BIT(LISTEN);
+		l->phase = LISTEN_AT_REST;
+		buf_done(&l->heard);
+		break;
+	case LISTEN_AT_REST:
+		if (!(*kinds & LEAK_BIT(LISTEN)))
+			buf_done(&l->heard);
+		break;
+	}
+	buf_done(&l->found);
+	return false;
+}
+
+void listen_forget(struct client *client)
+{
+	struct listening *l = client->listening;
+
+	if (!l)
+		return;
+	listen_table_remove_all(l);
+	buf_done(&l->queue);
+	buf_done(&l->found);
+	buf_done(&l->heard);
+	buf_done(&l->sent);
+	buf_done(&l->run);
+	buf_done(&l->done);
+	mem_free(l);
+	client->listening = NULL;
+}
