@@ -313,6 +313,10 @@ struct database *catalog_database(struct catalog *c, const char *name, bool *is_
 	/* idle from the start, because the client that asked for it may fail to log
 	 * in */
 	idle_note_database(db);
+	/* that of the control thread, for the monitor of hosts: what workers have
+	 * counted must not be left to it */
+	if (c->view.serves_nobody)
+		return db;
 	catalog_share_database(db);
 	*is_new = central_claim_news(&c->view, &db->limit->name);
 	return db;

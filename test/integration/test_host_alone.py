@@ -76,20 +76,16 @@ def test_a_host_that_stops_answering_is_noticed(make, node):
 
 def test_a_host_that_goes_down_is_noticed(make, node):
     """Its servers vanish while nobody does anything; who asks then waits until it is up."""
-    pooler = make({"db": node.conn()}, server_login_retry=0.1)
-    with pooler.connect() as client:
+    # made from the fallback entry, which the control thread does not serve
+    pooler = make({"*": "host=%s port=%d" % (node.host, node.port)}, server_login_retry=0.1)
+    with pooler.connect("postgres") as client:
         client.query("select 1")
-        waiting.wait_for(lambda: row(pooler)["timeline"] == "1", "the host was asked", DEADLINE)
+        waiting.wait_for(lambda: row(pooler, "postgres")["timeline"] == "1", "the host was asked", DEADLINE)
         node.stop()
-        assert "refused" in becomes(pooler, "down")["last_error"]
+        assert "refused" in becomes(pooler, "down", "postgres")["last_error"]
         node.start()
-        becomes(pooler, "up")
+        becomes(pooler, "up", "postgres")
         assert client.value("select 1") == "1"
-
-
-def counting(server):
-    """The logins at a scripted server by application_name."""
-    return [session.startup.get("application_name") for session in server.sessions]
 
 
 @pytest.mark.parametrize("way", ["idle", "no-servers", "paused", "off"])
