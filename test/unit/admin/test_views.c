@@ -83,7 +83,7 @@ static const struct shape {
 	      "cl_waiting_cancel_req:23|sv_active:23|sv_active_cancel:23|sv_being_"
 	      "canceled:23|"
 	      "sv_idle:23|sv_used:23|sv_tested:23|sv_login:23|maxwait:23|maxwait_us:23|"
-	      "pool_mode:25|load_balance_hosts:25|sv_pinned:23"},
+	      "pool_mode:25|load_balance_hosts:25|sv_pinned:23|cl_listening:23"},
     {"CLIENTS", SOCKET},
     {"SERVERS", SOCKET},
     {"SOCKETS", SOCKET BUFFERS},
