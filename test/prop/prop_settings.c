@@ -99,8 +99,8 @@ static const char *random_value(
 		put_time(seed, b);
 		break;
 	case SETTING_SIZE:
-		buf_printf(b, "%u%s", (unsigned)below(seed, 5000),
-		    below(seed, 2) ? "" : "MB");
+		buf_printf(
+		    b, "%u%s", (unsigned)below(seed, 5000), below(seed, 2) ? "" : "MB");
 		break;
 	case SETTING_ENUM:
 		buf_put_text(b, row->words[below(seed, (uint64_t)row->max + 1)]);

@@ -462,8 +462,8 @@ static void test_servers(void **state)
 	free(rows);
 	rows = rows_of(&w->client, "show pools");
 	assert_string_equal(rows,
-	    "D pgbouncer|pgbouncer|1|0|0|0|0|0|0|0|0|0|0|0|0|statement|\\N|0\n"
-	    "D two|owner|0|0|0|0|0|0|0|1|0|0|0|0|0|session|round-robin|0\n");
+	    "D pgbouncer|pgbouncer|1|0|0|0|0|0|0|0|0|0|0|0|0|statement|\\N|0|0\n"
+	    "D two|owner|0|0|0|0|0|0|0|1|0|0|0|0|0|session|round-robin|0|0\n");
 	free(rows);
 	rows = rows_of(&w->client, "show sockets");
 	assert_non_null(strstr(rows, "|sv_idle|10.1.2.3|"));
@@ -474,22 +474,22 @@ static void test_servers(void **state)
 
 int main(void)
 {
-#define IN_WORLD(test) \
+#define IN_FIXTURE(test) \
 	cmocka_unit_test_setup_teardown(test, open_fixture, close_fixture)
 	const struct CMUnitTest tests[] = {
-	    IN_WORLD(test_columns),
-	    IN_WORLD(test_hosts),
-	    IN_WORLD(test_help),
-	    IN_WORLD(test_state),
-	    IN_WORLD(test_databases),
-	    IN_WORLD(test_users_and_peers),
-	    IN_WORLD(test_config),
-	    IN_WORLD(test_lists),
-	    IN_WORLD(test_mem),
-	    IN_WORLD(test_stats),
-	    IN_WORLD(test_latency),
-	    IN_WORLD(test_clients),
-	    IN_WORLD(test_servers),
+	    IN_FIXTURE(test_columns),
+	    IN_FIXTURE(test_hosts),
+	    IN_FIXTURE(test_help),
+	    IN_FIXTURE(test_state),
+	    IN_FIXTURE(test_databases),
+	    IN_FIXTURE(test_users_and_peers),
+	    IN_FIXTURE(test_config),
+	    IN_FIXTURE(test_lists),
+	    IN_FIXTURE(test_mem),
+	    IN_FIXTURE(test_stats),
+	    IN_FIXTURE(test_latency),
+	    IN_FIXTURE(test_clients),
+	    IN_FIXTURE(test_servers),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
