@@ -250,7 +250,7 @@ def test_a_rolling_restart_without_an_error(pods):
     command = container("central")["lifecycle"]["preStop"]["exec"]["command"]
     assert command == ["pgbouncer-drain"]
     service = Service(pods)
-    load = Load(service)
+    load = Load(lambda: service.connect("db"))
     try:
         load.more()
         for pod in pods:
