@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "pool/pins.h"
+#include "relay/kept.h"
 #include "relay/listen_sender.h"
 #include "session/workers.h"
 #include "wire/codec.h"
@@ -349,6 +350,9 @@ void listen_hub_begin(struct server *server, const struct listening *first)
 	    "listens for all clients of its pool");
 	/* it is nobody's any more */
 	buf_init(&sql, 0);
+	(void)kept_put_back(server, NULL, &sql);
+	mem_free(server->kept);
+	server->kept = NULL;
 	for (size_t i = 0; i < vars_schema_count(site->vars); i++)
 		(void)server_puts_back(server, i, &sql, &ignored);
 	if (sql.len) {

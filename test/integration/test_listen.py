@@ -145,6 +145,15 @@ def test_own_notification_comes_back(make):
     assert sender(got) == int.from_bytes(two.key[:4], "big")
 
 
+def test_settings_of_the_first_client_end(make):
+    """They would end the connection that listens for all."""
+    pooler = make()
+    one = owner(pooler)
+    one.query("set idle_session_timeout = 100")
+    one.query("listen news")
+    waiting.holds_for(lambda: len(pooler.show("listeners")) == 1, 0.5, "it listens")
+
+
 # Statements, and what is listened to behind them; "was" is listened to before.
 EFFECTS = [
     (["begin", "listen news", "commit"], ["was", "news"]),
