@@ -126,3 +126,14 @@ def test_who_waits_in_vain_is_told_of_the_host(make, node):
         assert "127.0.0.1:%d hangs" % node.port in error.field("D")
         node.thaw()
         assert busy.finish().value == "8"
+
+
+def test_a_group_that_has_rested_is_served_again(make, pg):
+    """One of its hosts is another database's only one, and so has not changed for the monitor meanwhile."""
+    pooler = make({"db": pg.conn(), "both": "host=127.0.0.1,127.0.0.2 port=%d dbname=postgres" % pg.port})
+    with pooler.connect() as alone:
+        for _ in range(2):
+            with pooler.connect("both") as client:
+                assert client.value("select 1") == "1"
+            pooler.admin.query("RECONNECT both")
+            waiting.holds_for(lambda: alone.value("select 1") == "1", 2.5, "it is used")
