@@ -23,6 +23,9 @@ int listen_open(struct site *site, int patience_ms, struct err *err);
 /* Takes over a listening socket that another process has passed to this one.  It
  * accepts nothing yet; listen_open keeps it if the settings ask for its address. */
 void listen_take(struct site *site, int fd, bool is_unix);
+/* The process that passed them does not come back to them: the files of its unix
+ * sockets are this one's, which removes them at its end. */
+void listen_own(struct site *site);
 /* Another process has taken over all listening sockets: closes them here and leaves the
  * files of unix sockets in place. */
 void listen_let_go(struct site *site);

@@ -17,6 +17,7 @@ struct listener {
 	bool is_unclaimed; /* taken over from another process; not yet claimed by a
 			      setting */
 	bool is_stopped;   /* by SUSPEND: nothing is accepted until listener_start */
+	bool is_shared;    /* the process from which it was taken may still go on */
 	char *path;        /* owned: socket file to be removed at the end; NULL: none */
 };
 

@@ -172,8 +172,11 @@ static void say_up(struct daemon *d)
 	struct site *site = &d->site;
 	struct err err;
 
-	if (pidfile_publish(&d->pidfile, &err) < 0)
+	if (pidfile_publish(&d->pidfile, &err) < 0) {
 		log_warning(site->log, "%s; this process goes on without it", err.text);
+		/* its lock would keep the next process from starting */
+		pidfile_remove(&d->pidfile);
+	}
 	log_info(site->log,
 	    "process up: PgBouncer %s, libevent %s (%s), adns: %s, tls: %s",
 	    version_number(), loop_library_version(),

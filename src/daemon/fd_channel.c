@@ -32,7 +32,8 @@ struct fd_channel {
 	size_t fd_count;
 	int fd;
 	bool is_over;
-	bool is_cut; /* fd_channel_cut was called: ended() is not */
+	bool is_cut;     /* fd_channel_cut was called: ended() is not */
+	bool has_failed; /* a call to read did, and the next one ends the connection */
 };
 
 static void readable(void *ctx, int fd);
@@ -150,6 +151,14 @@ static bool read_some(struct fd_channel *c)
 	got = sock_receive_fds(c->fd, room, READ_MOST, c->fds + c->fd_count, &count);
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return errno == EINTR;
+	/* What was sent before is read, because it may be the decision, on which both
+	 * ends must agree; what is sent from now on fails at the sender.  (A descriptor
+	 * that was lost would leave the frames without theirs.) */
+	if (got < 0 && errno != EMFILE && !c->has_failed) {
+		c->has_failed = true;
+		shutdown(c->fd, SHUT_RD);
+		return true;
+	}
 	if (got == 0 || (got < 0 && errno == ECONNRESET)) {
 		end(c, NULL);
 		return false;

@@ -85,6 +85,7 @@ static void elder_has_let_go(struct taking *t)
 	struct err err;
 
 	close_console(t);
+	listen_own(&t->d->site);
 	metrics_review(&t->d->site);
 	if (pidfile_restore(&t->d->pidfile, &err) < 0)
 		log_warning(

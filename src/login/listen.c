@@ -401,10 +401,11 @@ static void listener_free(struct listener *l)
 	list_remove(&l->site->listeners, &l->node);
 	deadline_clear(l->site->loop, &l->pause);
 	watch_free(&l->watch);
-	/* A stopped listener (SUSPEND) may have been handed to another process, so its
-	 * file stays.  The file is removed before the socket is closed, because a new
-	 * process may create its own file as soon as nobody listens here. */
-	if (l->path && !l->is_stopped)
+	/* A stopped listener (SUSPEND) may have been handed to another process, and one
+	 * that was taken may still be the other process's, so their files stay.  The
+	 * file is removed before the socket is closed, because a new process may create
+	 * its own file as soon as nobody listens here. */
+	if (l->path && !l->is_stopped && !l->is_shared)
 		unlink(l->path);
 	close(l->fd);
 	mem_free(l->path);
@@ -635,12 +636,20 @@ void listen_take(struct site *site, int fd, bool is_unix)
 	struct sockaddr_un un;
 	char text[SOCK_PORT_TEXT];
 
-	l->is_unclaimed = true;
+	l->is_unclaimed = l->is_shared = true;
 	listener_stop(l);
 	if (!is_unix)
 		sock_local(fd, &local);
 	log_info(site->log, "got pooler socket: %s",
 	    is_unix ? sock_local_path(fd, &un) : sock_addr_text(&local, 0, text));
+}
+
+void listen_own(struct site *site)
+{
+	struct listener *l;
+
+	list_for (l, &site->listeners, node)
+		l->is_shared = false;
 }
 
 void listen_let_go(struct site *site)

@@ -461,8 +461,9 @@ bool sock_probe_listener(const struct sock_target *t)
 	int s = socket(t->addr.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	bool has_one;
 
+	/* nobody knows, and the file of a listener must not be removed */
 	if (s < 0)
-		return false;
+		return true;
 	/* EAGAIN: the queue of the listener is full */
 	has_one = connect(s, (struct sockaddr *)&to, len) == 0 || errno == EAGAIN ||
 		  errno == EINPROGRESS || errno == EINTR;

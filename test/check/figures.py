@@ -6,7 +6,7 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (98999, 76000),
+    "lines of src and include": (99027, 76000),
     "files of src/daemon": (26, 26),
     "static functions of three lines or less with one caller": (23, 60),
     "static functions with one caller": (1004, 1000),
