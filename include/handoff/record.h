@@ -45,7 +45,8 @@ enum {
 	/* since then: record_client.kept; record_server.pin_names, kept and own_kept,
 	 * which take the place of own_settings */
 	RECORD_FORMAT_KEPT = 10,
-	RECORD_FORMAT = 10,
+	RECORD_FORMAT_SEQUENCES = 11, /* since then: record_client.reads_sequences */
+	RECORD_FORMAT = 11,
 };
 
 enum record_kind {
@@ -112,6 +113,7 @@ struct record_client {
 	bool has_asked; /* record_var.other is valid */
 	uint64_t requested, own, doubtful;
 	struct record_bytes kept; /* see kept_settings.h */
+	bool reads_sequences;
 	struct record_statements statements;
 	struct {
 		bool is_there, is_command;

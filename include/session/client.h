@@ -47,6 +47,10 @@ struct client_params {
 	/* owned: what it has set beside tracked parameters, with session_state=keep;
 	 * NULL: nothing.  See relay/kept.h */
 	struct kept_settings *kept;
+	/* id of the server that it was linked to last; and whether it has sent a text
+	 * with currval() or lastval(): see relay/sequences.h */
+	uint64_t sequences_server;
+	bool reads_sequences;
 };
 
 /* A transaction block of a client that no server knows: see relay/begin.h. */

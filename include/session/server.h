@@ -45,6 +45,8 @@ struct link_params {
 	bool puts_kept : 1, puts_back : 1;
 	/* they have failed, and not because of this client */
 	bool wants_other : 1;
+	/* more than a BEGIN of the client was forwarded, see relay/sequences.h */
+	bool has_run : 1;
 	bool apply_failed : 1;   /* PostgreSQL has refused one of these SETs */
 	bool has_converted : 1;  /* one of these SETs converts a value from its
 				    encoding, in a Query of its own */
@@ -192,6 +194,8 @@ struct cancel_aim {
 	struct later work;
 };
 
+#define SEQUENCES_OF_OTHERS UINT64_MAX
+
 struct server {
 	struct conn conn; /* first member */
 	struct slot slot;
@@ -236,6 +240,9 @@ struct server {
 	struct kept_settings *kept;
 	bool has_own_kept;
 	bool is_kept_doubtful; /* a reset query has run since: `kept` may be in force */
+	/* id of the client that alone has used sequences in this session, see
+	 * relay/sequences.h; 0: nobody has */
+	uint64_t sequences_client;
 	/* bits of parameters whose own values the pooler has set for a client, and
 	 * nothing has reset since: see params_apply */
 	uint64_t confirmed;

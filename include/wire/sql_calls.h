@@ -14,4 +14,7 @@
  * are written with a parenthesis. */
 bool sql_calls_may_be(const char *text, size_t len);
 
+/* Does it contain currval or lastval? */
+bool sql_calls_read_sequences(const char *text, size_t len);
+
 #endif

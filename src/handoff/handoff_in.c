@@ -482,6 +482,7 @@ static int take_client_vars(
 	client->params.own = our_bits(m, from->own);
 	client->params.doubtful = our_bits(m, from->doubtful);
 	client->params.kept = kept_settings_new(from->kept.at, from->kept.len);
+	client->params.reads_sequences = from->reads_sequences;
 	if (from->has_asked) {
 		client->params.asked = mem_zero(sizeof(*client->params.asked));
 		vars_init(client->params.asked, m->site->vars);
@@ -569,6 +570,7 @@ static void fill_server(
 	server->pinned = our_bits(m, from->pinned);
 	server->has_own_kept = from->has_own_kept;
 	server->is_kept_doubtful = from->is_kept_doubtful;
+	server->sequences_client = SEQUENCES_OF_OTHERS;
 	server->own_kept = kept_settings_new(from->own_kept.at, from->own_kept.len);
 	server->kept = kept_settings_new(from->kept.at, from->kept.len);
 	server->port = from->port;

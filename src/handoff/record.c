@@ -359,6 +359,8 @@ static void form_client(struct form *f, struct record_client *v)
 	form_u64(f, &v->doubtful);
 	if (f->format >= RECORD_FORMAT_KEPT)
 		form_bytes(f, &v->kept);
+	if (f->format >= RECORD_FORMAT_SEQUENCES)
+		FORM_BOOL(f, v->reads_sequences);
 	form_statements(f, &v->statements);
 	FORM_BOOL(f, v->unnamed.is_there);
 	if (v->unnamed.is_there) {

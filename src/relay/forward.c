@@ -12,6 +12,7 @@
 #include "relay/params.h"
 #include "relay/replay.h"
 #include "relay/schema.h"
+#include "relay/sequences.h"
 #include "relay/session_state.h"
 #include "relay/slow_log.h"
 #include "relay/sql_facts.h"
@@ -238,6 +239,9 @@ static enum step pass_text(struct client *client, struct server *server,
 	/* such a text has no effects */
 	if (facts->shared && facts->shared->is_lasting)
 		return pass(client, server, m, facts, is_tracked);
+	if (facts->effects.leaves & LEAK_UNSEEN &&
+	    sequences_must_wait(client, server, m))
+		return STEP_PARK;
 	switch (session_state_check(client, server, m, &facts->effects)) {
 	case LEAK_PASS:
 		break;
@@ -450,6 +454,7 @@ static enum step pass_plain(struct client *client, struct server *server,
 		return no_memory(client, server);
 	if (client->slow_log)
 		slow_log_look(client, server, m);
+	sequences_forwarded(server, m);
 	forward_bytes(client, server, m->block, m->bytes, m->have);
 	sent_to_server(client, server, m->size);
 	return STEP_NEXT;
@@ -495,8 +500,10 @@ enum step forward_message(
 
 	server->link.is_fresh = false;
 	server->link.is_flushed = m->type == 'H';
-	if (has_batched(client, server, m))
+	if (has_batched(client, server, m)) {
+		server->link.params.has_run = true;
 		return STEP_NEXT;
+	}
 	if (m->type == 'd')
 		return pass_copy_data(client, server, m);
 	if (replay_wants_whole(server, m))
@@ -519,7 +526,9 @@ enum step forward_message(
 			server_put_flush(server);
 		server->link.hold = LINK_UNTIL_ANSWERED;
 	}
-	if (step == STEP_NEXT)
+	if (step == STEP_NEXT) {
+		sequences_forwarded(server, m);
 		sent_to_server(client, server, m->size);
+	}
 	return step;
 }

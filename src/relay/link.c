@@ -9,6 +9,7 @@
 #include "relay/listen_sender.h"
 #include "relay/params.h"
 #include "relay/pin_question.h"
+#include "relay/sequences.h"
 #include "relay/session_state.h"
 #include "relay/sql_statements.h"
 #include "relay/statements.h"
@@ -24,6 +25,7 @@ bool link_begin(struct client *client, struct server *server)
 	server->link.since_us = conn_now(&server->conn);
 	server_find_schema(server);
 	listen_sender_link(server, client);
+	sequences_link(server, client);
 	conn_set_deadline(&client->conn, 0);
 	statements_link(server);
 	if (client->params.kept && !session_state_are_kept(server)) {
@@ -39,6 +41,7 @@ bool link_begin(struct client *client, struct server *server)
 void link_restore(struct client *client, struct server *server, const struct link *was)
 {
 	server->link = *was;
+	server->link.params.has_run = true;
 	/* an older version did not know it without statements_are_tracked */
 	server->link.unnamed.is_owned |=
 	    was->unnamed.is_sent && !statements_are_tracked(client, server);

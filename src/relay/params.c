@@ -9,6 +9,8 @@
 #include "base/text.h"
 #include "broker/broker.h"
 #include "relay/kept.h"
+#include "relay/sequences.h"
+#include "relay/session_state.h"
 #include "session/server_role.h"
 #include "wire/codec.h"
 
@@ -186,13 +188,19 @@ bool params_apply(struct server *server, struct client *client)
 	 * would be too late */
 	if (client->params.doubtful)
 		review_doubts(client);
-	if (has_fitted(server, client))
+	bool discards =
+	    sequences_are_due(server, client) && session_state_are_kept(server);
+	if (!discards && has_fitted(server, client))
 		return false;
 	buf_init(&sql, 0);
 	server->link.params.brought_back = 0;
 	server->link.params.puts_kept = !kept_fits(server, client);
 	if (server->link.params.puts_kept && kept_put_back(server, client, &sql))
 		server->link.params.puts_back = is_put = true;
+	if (discards) {
+		sequences_put_discard(server, client, &sql);
+		server->link.params.puts_back = is_put = true;
+	}
 	for (size_t i = 0; i < vars_schema_count(schema); i++) {
 		if (vars_encoding(
 			client_is_own(client, i) ? &client->params.vars : &server->own,

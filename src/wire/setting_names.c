@@ -66,20 +66,6 @@ static bool put_name(const char *name, size_t len, struct buf *names)
 	return true;
 }
 
-/* A dot within, and letters at both sides. */
-static bool may_be_name(const char *text, size_t len)
-{
-	const char *dot = len && len <= KEPT_NAME_MOST ? memchr(text, '.', len) : NULL;
-
-	if (!dot || dot == text || dot == text + len - 1 ||
-	    (*text >= '0' && *text <= '9'))
-		return false;
-	for (size_t i = 0; i < len; i++)
-		if (!is_of_name(text[i]) && text[i] != '.')
-			return false;
-	return true;
-}
-
 /* Behind set_config.  Within a string its quotes are doubled. */
 static void look_at_call(
     const char *at, const char *end, struct setting_names *found, struct buf *names)
@@ -111,26 +97,6 @@ static void look_at_call(
 	found->is_unknown |= last < end && *last != ',' && *last != ':';
 }
 
-/* Behind SET. */
-static void look_at_set(
-    const char *at, const char *end, struct setting_names *found, struct buf *names)
-{
-	const char *name = skip_blanks(at, end), *session, *last;
-
-	session = skip_word(name, end, "session");
-	if (session)
-		name = skip_blanks(session, end);
-	for (last = name; last < end && (is_of_name(*last) || strchr("\".", *last));)
-		last++;
-	if (!memchr(name, '.', (size_t)(last - name)))
-		return;
-	at = skip_blanks(last, end);
-	if (at == end || (*at != '=' && !skip_word(at, end, "to")))
-		return;
-	found->count++;
-	found->is_unknown |= !put_name(name, (size_t)(last - name), names);
-}
-
 struct setting_names setting_names_of_text(
     const char *text, size_t len, struct buf *names)
 {
@@ -142,8 +108,20 @@ struct setting_names setting_names_of_text(
 			continue;
 		if ((behind = skip_word(at, end, "set_config")))
 			look_at_call(behind, end, &found, names);
-		else if ((behind = skip_word(at, end, "set")))
-			look_at_set(behind, end, &found, names);
+		if (behind || !(behind = skip_word(at, end, "set")))
+			continue;
+		const char *name = skip_blanks(behind, end), *last;
+		if ((behind = skip_word(name, end, "session")))
+			name = skip_blanks(behind, end);
+		for (last = name;
+		     last < end && (is_of_name(*last) || strchr("\".", *last));)
+			last++;
+		behind = skip_blanks(last, end);
+		if (!memchr(name, '.', (size_t)(last - name)) || behind == end ||
+		    (*behind != '=' && !skip_word(behind, end, "to")))
+			continue;
+		found.count++;
+		found.is_unknown |= !put_name(name, (size_t)(last - name), names);
 	}
 	found.is_unknown |= names->failed;
 	return found;
@@ -164,8 +142,15 @@ bool setting_names_of_bind(const uint8_t *bind, size_t size, struct buf *names)
 		if (len == UINT32_MAX)
 			continue;
 		const char *value = (const char *)cursor_bytes(&c, len);
-		if (value && may_be_name(value, len))
-			has_any = put_name(value, len, names) || has_any;
+		/* a dot within, and letters at both sides */
+		const char *dot = value && len && len <= KEPT_NAME_MOST
+				      ? memchr(value, '.', len)
+				      : NULL;
+		bool may_be = dot && dot != value && dot != value + len - 1 &&
+			      !(*value >= '0' && *value <= '9');
+		for (size_t i = 0; may_be && i < len; i++)
+			may_be = is_of_name(value[i]) || value[i] == '.';
+		has_any = (may_be && put_name(value, len, names)) || has_any;
 	}
 	return has_any;
 }

@@ -95,17 +95,12 @@ static bool is_of_name(char c)
 	       (c >= '0' && c <= '9') || c == '_' || c == '$' || (c & 0x80);
 }
 
-static bool is_blank(char c)
-{
-	return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 /* The end of what stands before `at`, without blanks.  NULL: it may be a comment. */
 static const char *skip_back(const char *text, const char *at)
 {
 	bool has_break = false;
 
-	for (; at > text && is_blank(at[-1]); at--)
+	for (; at > text && (at[-1] == ' ' || (at[-1] >= '\t' && at[-1] <= '\r')); at--)
 		has_break |= at[-1] == '\n' || at[-1] == '\r';
 	if (at - text >= 2 && at[-1] == '/' && at[-2] == '*')
 		return NULL;
@@ -190,26 +185,36 @@ static bool may_be_call(const char *text, const char *at)
 	       !is_behind_call(text, &word) && !is_table(text, begin);
 }
 
-/* An UPDATE of this view is a call of set_config(). */
-static bool has_settings_view(const char *text, size_t len)
+/* Does this word stand anywhere, whole or as a part of another? */
+static bool has_word(
+    const char *text, size_t len, const struct sql_hint *hint, const char *word)
 {
-	static const struct sql_hint hint = SQL_HINT('g', '_', 's');
-	static const char view[] = "pg_settings";
-	enum { VIEW = sizeof(view) - 1 };
+	size_t size = strlen(word);
 
-	if (!sql_hint_is_there(text, len, &hint, 1))
+	if (!sql_hint_is_there(text, len, hint, 1))
 		return false;
-	for (const char *at = text; len >= VIEW; at++, len--)
-		if (strncasecmp(at, view, VIEW) == 0)
+	for (const char *at = text; len >= size; at++, len--)
+		if (strncasecmp(at, word, size) == 0)
 			return true;
 	return false;
 }
 
+bool sql_calls_read_sequences(const char *text, size_t len)
+{
+	static const struct sql_hint current = SQL_HINT('r', 'v', 'a');
+	static const struct sql_hint last = SQL_HINT('s', 't', 'v');
+
+	return has_word(text, len, &current, "currval") ||
+	       has_word(text, len, &last, "lastval");
+}
+
 bool sql_calls_may_be(const char *text, size_t len)
 {
+	/* an UPDATE of this view is a call of set_config() */
+	static const struct sql_hint view = SQL_HINT('g', '_', 's');
 	const char *end = text + strnlen(text, len), *at = text;
 
-	if (has_settings_view(text, (size_t)(end - text)))
+	if (has_word(text, (size_t)(end - text), &view, "pg_settings"))
 		return true;
 	for (; (at = memchr(at, '(', (size_t)(end - at))); at++)
 		if (may_be_call(text, at))

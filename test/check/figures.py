@@ -6,10 +6,10 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (99027, 76000),
+    "lines of src and include": (99169, 76000),
     "files of src/daemon": (26, 26),
-    "static functions of three lines or less with one caller": (23, 60),
-    "static functions with one caller": (1004, 1000),
+    "static functions of three lines or less with one caller": (22, 60),
+    "static functions with one caller": (1000, 1000),
     "predicates that act": (0, 0),
     "members of struct pool": (36, 40),
     "members of struct link": (25, 25),

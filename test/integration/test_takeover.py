@@ -760,7 +760,7 @@ def test_whom_it_is_refused(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn()}, settings=TRANSACTION)
     assert pooler.admin.query("TAKEOVER %d" % FORMAT, check=False).errors[0].text() == "admin access needed"
     with owner_console(pooler) as console:
-        for number, text in (("99", "takeover format 99 is not known here, only 2 to 10: the two processes are "
+        for number, text in (("99", "takeover format 99 is not known here, only 2 to 11: the two processes are "
                                     "of different versions"), ("x", "TAKEOVER needs the number of a format")):
             assert console.query("TAKEOVER " + number, check=False).errors[0].text() == text
         console.query("SUSPEND")
@@ -815,7 +815,7 @@ def pass_socket(conn, say):
 
 def know_older(conn):
     """Answers as an older version does: it knows only the first format that there was."""
-    for newer in (10, 9, 8, 7, 6, 5, 4, 3):
+    for newer in (11, 10, 9, 8, 7, 6, 5, 4, 3):
         conn.sendall(wire.error("ERROR", "55000", "takeover format %d is not known here, only 2: the two processes are "
                                                   "of different versions" % newer) + wire.ready())
         assert conn.recv(4096) == wire.query("TAKEOVER %d" % (newer - 1))

@@ -62,6 +62,22 @@ static void texts_that_may_call(void **state)
 			fail_msg("%s", texts[i]);
 }
 
+/* The words count wherever they stand, in any case. */
+static void sequences(void **state)
+{
+	static const char *const texts[] = {"select currval('s')", "LASTVAL",
+	    "do 'begin perform pg_catalog.\"lastval\"(); end'", "select CurrVal ($1)"};
+	static const char *const others[] = {
+	    "", "select last_value from s", "select nextval('s')", "currva", "astval"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		assert_true(sql_calls_read_sequences(texts[i], strlen(texts[i])));
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		assert_false(sql_calls_read_sequences(others[i], strlen(others[i])));
+	assert_false(sql_calls_read_sequences("currval", 6));
+}
+
 /* Names of any length are read to their ends, and a NUL ends a text. */
 static void ends(void **state)
 {
@@ -93,6 +109,7 @@ int main(void)
 	    cmocka_unit_test(texts_without_calls),
 	    cmocka_unit_test(texts_that_may_call),
 	    cmocka_unit_test(ends),
+	    cmocka_unit_test(sequences),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
