@@ -301,6 +301,14 @@ nth-call: $(NTH) $(BIN) setup-venv
 	@test/check/integration.py --python $(PYTHON) --pooler $(abspath $(BIN)) --out $(OUT)/pytest-nth -- \
 	    -n $(TEST_JOBS) test/integration/test_nth_call.py $(PYTEST_ARGS)
 
+# PostgreSQL's own regression tests, also straight and in session mode.
+.PHONY: regress
+regress: export REGRESS_WAYS ?= straight session transaction
+regress: $(BIN) setup-venv
+	@mkdir -p $(OUT)/pytest-regress
+	@test/check/integration.py --python $(PYTHON) --pooler $(abspath $(BIN)) --out $(OUT)/pytest-regress -- \
+	    -n $(TEST_JOBS) test/integration/test_regress.py
+
 # ------------------------------------------------- programs of the benchmark
 
 # Load generators, a server and simple relays, of which one needs liburing.
@@ -545,6 +553,7 @@ help:
 	@echo 'make unit-threads        unit tests of helper threads; use it with VARIANT=tsan'
 	@echo 'make prop prop-NAME      property tests (of one, SEED=N)'
 	@echo 'make soak                everything that happens in a life, for T=10m, with a report'
+	@echo 'make regress             the regression tests of PostgreSQL, through the pooler and straight'
 	@echo 'make nth-call            let each call of the program fail, one at a time; use it with'
 	@echo '                         VARIANT=asan'
 	@echo 'make sim                 simulate the whole pooler for HOURS=1, from SEED=1; use it with'

@@ -272,7 +272,8 @@ static void survey_database(struct host_monitor *m, struct database *db)
 		note_servers(m, db);
 	host_group_begin(&d->group, loop_now(m->site->loop));
 	d->is_busy |= is_busy || db->is_switching;
-	/* what it was told before it rested may be so still, and then nothing changes */
+	/* what it was told before it rested may be so still, and then nothing changes
+	 */
 	d->wants_verdicts |= !hosts_are_judged(db) || db->hosts.is_stale;
 	own = catalog_find_database(m->site->catalog, db->name);
 	d->wants_addresses |= own && own->hosts.count != db->hosts.count;

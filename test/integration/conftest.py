@@ -36,7 +36,7 @@ def pytest_addoption(parser):
 
 
 # The longest cases begin first, so that no process of a parallel run is left with them at the end.
-LONGEST = ("test_drivers.py", "test_wrong_row.py", "test_oracle.py")
+LONGEST = ("test_regress.py", "test_drivers.py", "test_wrong_row.py", "test_oracle.py")
 
 
 def pytest_collection_modifyitems(items):

@@ -1,0 +1,69 @@
+"""PostgreSQL's own regression tests through the pooler: what passes without one passes with it. `make regress`
+runs them straight to the server, too, and in session mode."""
+
+import os
+
+import pytest
+
+import pg_regress
+import postgres
+import toolchain
+
+# A way through the pooler, and the tests that fail in it, with the reason.  These lists may only
+# become shorter: a test that passes is taken off.
+WAYS = {
+    "session": ({"pool_mode": "session"}, {
+        "guc": "a server that another client has used has loaded PL/pgSQL already",
+        "temp": "a server that another client has used has its temporary schema already",
+        "stats": "a client that logs in is no new session of the database",
+    }),
+    "transaction": ({"pool_mode": "transaction", "session_state": "keep", "max_pinned_servers": 20}, {
+        "constraints": "currval() in a later transaction is not kept",
+        "sequence": "currval() and lastval() in a later transaction are not kept",
+        "guc": "a server that another client has used has loaded PL/pgSQL already",
+        "temp": "a server that another client has used has its temporary schema already",
+        "triggers": "functions in C keep what they know in the server process, which others use next",
+        "stats": "what a transaction has done is counted by the server of that moment",
+    }),
+}
+# Most tests make temporary tables, which keep a server each: as many as run side by side, and one.
+SERVERS = 21
+
+
+@pytest.fixture
+def own_cluster(pg_bin):
+    """The tests leave roles and settings behind. Where they set enable_seqscan=off, PostgreSQL would
+    compile each question of the pooler."""
+    server = postgres.Postgres(pg_bin)
+    try:
+        server.create()
+        server.do("alter system set jit = off", "select pg_reload_conf()")
+        yield server
+    finally:
+        server.remove()
+
+
+def run_tests(cluster, port):
+    run = pg_regress.Run(cluster, port)
+    try:
+        output, differences = run()
+    except toolchain.Missing as missing:
+        pytest.skip(str(missing))
+    assert len(run.results) > 180, output[-3000:]
+    return run, output, differences
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("way", os.environ.get("REGRESS_WAYS", "transaction").split())
+def test_what_passes_without_a_pooler_passes_with_it(own_cluster, make_pooler, way):
+    if way == "straight":
+        run, output, differences = run_tests(own_cluster, own_cluster.port)
+        assert not run.failed(), "%s\n%s" % (output[-6000:], differences[:20000])
+        return
+    settings, known = WAYS[way]
+    pooler = make_pooler(
+        {"*": "host=127.0.0.1 port=%d auth_user=owner" % own_cluster.port},
+        settings={"default_pool_size": SERVERS, "max_prepared_statements": 100,
+                  "auth_query": "select rolname, '' from pg_roles where rolname = $1", **settings})
+    run, output, differences = run_tests(own_cluster, pooler.port)
+    assert run.failed() <= set(known), "%s\n%s" % (output[-6000:], differences[:20000])
