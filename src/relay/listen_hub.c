@@ -354,7 +354,9 @@ void listen_hub_begin(struct server *server, const struct listening *first)
 	mem_free(server->kept);
 	server->kept = NULL;
 	for (size_t i = 0; i < vars_schema_count(site->vars); i++)
-		(void)server_puts_back(server, i, &sql, &ignored);
+		if (!vars_encoding(&server->own, i) &&
+		    server_puts_back(server, i, &sql, &ignored))
+			buf_put_text(&sql, ";");
 	if (sql.len) {
 		struct hub_command *c = mem_zero(sizeof(*c));
 		list_push_back(&hub->commands, &c->node);

@@ -148,7 +148,7 @@ def test_own_notification_comes_back(make):
 def test_settings_of_the_first_client_end(make):
     """They would end the connection that listens for all."""
     pooler = make()
-    one = owner(pooler)
+    one = owner(pooler, DateStyle="Postgres, DMY", TimeZone="Asia/Tokyo")
     one.query("set idle_session_timeout = 100")
     one.query("listen news")
     waiting.holds_for(lambda: len(pooler.show("listeners")) == 1, 0.5, "it listens")
