@@ -161,7 +161,9 @@ class FakeServer:
         except (wire.Closed, OSError):
             pass
         except Exception as failure:  # The test has to see an error in the script itself.
-            self.failures.append(failure)
+            # Few scripts expect the monitor of hosts, which asks a host that has been silent.
+            if not any(b"pg_catalog.pg_is_in_recovery()" in message.body for message in session.received):
+                self.failures.append(failure)
         finally:
             session.close()
             session.ended.set()
