@@ -754,6 +754,7 @@ def test_who_was_taken_gets_no_server(make_pooler, pg):
             holder.expect_closed()
             waiter.expect_closed()
         assert busy.value("select 2") == "2"
+    assert pooler.wait_exit() == 0  # Its last client has left.
 
 
 def test_whom_it_is_refused(make_pooler, pg):
