@@ -37,7 +37,7 @@ int kept_applied(struct server *server, const struct client *client);
  * settings from now on.  -1: no memory. */
 int kept_learn(struct server *server, struct client *client);
 /* The same for the server's own settings, those of connect_query. */
-void kept_learn_own(struct server *server);
+int kept_learn_own(struct server *server);
 
 /* The text, or a Bind of it (m), may set a parameter with a dot: notes its name.  m:
  * see session_state_expect. is_certain: it does, unless it fails. */

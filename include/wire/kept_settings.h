@@ -36,9 +36,10 @@ bool kept_settings_is_same(
 /* Appends a setting.  False: it cannot be kept, because of its name or its size. */
 bool kept_settings_add(struct buf *out, const uint8_t *name, size_t name_len,
     const uint8_t *hex, size_t len);
-/* The settings in which a session differs from the server's own ones. */
-struct kept_settings *kept_settings_difference(
-    const struct buf *session, const struct kept_settings *own);
+/* *result: the settings in which a session differs from the server's own ones; NULL:
+ * none.  The caller owns it.  -1: no memory. */
+int kept_settings_difference(const struct buf *session, const struct kept_settings *own,
+    struct kept_settings **result);
 /* Appends the names that have a dot, each with its NUL. */
 void kept_settings_put_names(const struct kept_settings *settings, struct buf *names);
 

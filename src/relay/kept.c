@@ -38,19 +38,23 @@ int kept_applied(struct server *server, const struct client *client)
 
 int kept_learn(struct server *server, struct client *client)
 {
-	struct kept_settings *now =
-	    kept_settings_difference(&server->link.pin.session, server->own_kept);
+	struct kept_settings *now;
 
+	/* without memory nobody may believe that nothing is in force */
+	if (kept_settings_difference(
+		&server->link.pin.session, server->own_kept, &now) < 0)
+		return -1;
 	server->is_kept_doubtful = false;
 	mem_free(client->params.kept);
 	client->params.kept = now;
 	return replace(&server->kept, now);
 }
 
-void kept_learn_own(struct server *server)
+int kept_learn_own(struct server *server)
 {
 	mem_free(server->own_kept);
-	server->own_kept = kept_settings_difference(&server->link.pin.session, NULL);
+	return kept_settings_difference(
+	    &server->link.pin.session, NULL, &server->own_kept);
 }
 
 static struct buf *noted(struct server *server)

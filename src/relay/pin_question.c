@@ -405,7 +405,10 @@ int pin_question_answered(struct server *server, struct client *client, bool has
 	}
 	pin->attempts = 0;
 	if (pin->is_of_own) {
-		kept_learn_own(server);
+		if (kept_learn_own(server) < 0) {
+			server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
+			return -1;
+		}
 		server->has_own_kept = true;
 		buf_done(&pin->names);
 		buf_done(&pin->session);

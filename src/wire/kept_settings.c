@@ -106,15 +106,19 @@ static void put_pair(struct buf *out, const char *name, const char *value)
 	buf_put_str(out, value);
 }
 
-struct kept_settings *kept_settings_difference(
-    const struct buf *session, const struct kept_settings *own)
+int kept_settings_difference(const struct buf *session, const struct kept_settings *own,
+    struct kept_settings **result)
 {
 	struct kept_settings *all = kept_settings_new(session->bytes, session->len);
-	struct kept_settings *result;
 	struct buf out;
 
-	if (!own)
-		return all;
+	*result = NULL;
+	if (session->len && !all)
+		return -1;
+	if (!own) {
+		*result = all;
+		return 0;
+	}
 	buf_init(&out, 0);
 	FOR_NAMES(name, all)
 	{
@@ -125,10 +129,11 @@ struct kept_settings *kept_settings_difference(
 	FOR_NAMES(name, own)
 	if (!find(all, name))
 		put_pair(&out, name, resetting);
-	result = out.failed ? NULL : kept_settings_new(out.bytes, out.len);
+	*result = out.failed ? NULL : kept_settings_new(out.bytes, out.len);
+	bool has_failed = out.failed || (out.len && !*result);
 	buf_done(&out);
 	mem_free(all);
-	return result;
+	return has_failed ? -1 : 0;
 }
 
 void kept_settings_put_names(const struct kept_settings *settings, struct buf *names)

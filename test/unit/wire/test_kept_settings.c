@@ -87,7 +87,7 @@ static void difference_knows_the_servers_own_settings(void **state)
 	    "63",
 	    9);
 	buf_put_u8(&session, 0);
-	found = kept_settings_difference(&session, own);
+	assert_int_equal(kept_settings_difference(&session, own, &found), 0);
 	assert_true(kept_settings_is_same(found, wanted));
 	mem_free(found);
 	mem_free(wanted);
