@@ -1,5 +1,5 @@
 /*
- * Listening sockets, accepting, and the startup phase up to the StartupMessage.
+ * Listening sockets, and accepting.
  */
 #ifndef LOGIN_LISTEN_H
 #define LOGIN_LISTEN_H
@@ -7,7 +7,6 @@
 #include <stdbool.h>
 
 #include "base/err.h"
-#include "session/client.h"
 #include "session/site.h"
 
 struct listener;
@@ -32,15 +31,6 @@ void listen_let_go(struct site *site);
 /* Stop and start accepting on all listening sockets, which stay open. */
 void listen_stop(struct site *site);
 void listen_start(struct site *site);
-/* Takes over a connection that another process has accepted.  bytes are what the peer
- * has sent so far: a cancel request whose key that process does not know. */
-void listen_admit(
-    struct site *site, int fd, enum passed_from from, const uint8_t *bytes, size_t len);
-/* workers_ops.admit and workers_ops.readmit: for connections from other sites of this
- * process. */
-void listen_admit_new(
-    struct site *site, int fd, const struct sock_addr *remote, bool is_unix);
-void listen_readmit(struct client *client);
 /* Closes the listening TCP sockets, and the unix sockets too if all is true. */
 void listen_close(struct site *site, bool all);
 /* Notes how many sockets the service manager has passed to this process.  Call it

@@ -16,6 +16,7 @@
 #include "daemon/takeover.h"
 #include "handoff/handoff.h"
 #include "login/listen.h"
+#include "login/startup_phase.h"
 #include "metrics/metrics.h"
 #include "net/sock.h"
 #include "session/client.h"
@@ -517,7 +518,7 @@ static void giving_arrived(
 	struct giving *g = ctx;
 
 	if (kind == TAKEOVER_STRAY && fd >= 0) {
-		listen_admit(&g->d->site, fd, PASSED_BY_NEWER, bytes, len);
+		startup_phase_admit(&g->d->site, fd, PASSED_BY_NEWER, bytes, len);
 		return;
 	}
 	if (fd >= 0)

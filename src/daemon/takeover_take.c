@@ -12,6 +12,7 @@
 #include "daemon/takeover_unpack.h"
 #include "handoff/handoff.h"
 #include "login/listen.h"
+#include "login/startup_phase.h"
 #include "metrics/metrics.h"
 #include "session/workers.h"
 
@@ -314,7 +315,7 @@ static void taking_arrived(
 	} else if (kind >= 'A' && kind <= 'Z' && t->phase == TAKING_COLLECTING) {
 		collect(t, (enum record_kind)kind, bytes, len, fd);
 	} else if (kind == TAKEOVER_STRAY && fd >= 0) {
-		listen_admit(&t->d->site, fd, PASSED_BY_OLDER, bytes, len);
+		startup_phase_admit(&t->d->site, fd, PASSED_BY_OLDER, bytes, len);
 	} else if (kind == TAKEOVER_END && t->phase == TAKING_COLLECTING) {
 		ready(t);
 	} else if (kind == TAKEOVER_GO && t->phase == TAKING_READY) {

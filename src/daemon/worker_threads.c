@@ -12,12 +12,12 @@
 
 #include "daemon/daemon.h"
 #include "daemon/site_build.h"
-#include "login/listen.h"
+#include "login/startup_phase.h"
 #include "session/workers.h"
 
 static const struct workers_ops workers_ops = {
-    .admit = listen_admit_new,
-    .readmit = listen_readmit,
+    .admit = startup_phase_admit_new,
+    .readmit = startup_phase_readmit,
 };
 
 /* The process exits without waiting longer for its workers.  One that stands still

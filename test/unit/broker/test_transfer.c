@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "../stage/stage.h"
-#include "login/listen.h"
+#include "login/startup_phase.h"
 #include "session/workers.h"
 #include "wire/prepared.h"
 
@@ -22,7 +22,7 @@
 enum { PATIENCE_S = 60 };
 
 static const struct workers_ops ops = {
-    .admit = listen_admit_new, .readmit = listen_readmit};
+    .admit = startup_phase_admit_new, .readmit = startup_phase_readmit};
 
 struct scene {
 	struct workers *workers;

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "../stage/stage.h"
-#include "login/listen.h"
+#include "login/startup_phase.h"
 #include "session/migrate.h"
 #include "session/workers.h"
 #include "wire/codec.h"
@@ -28,8 +28,8 @@
 enum { WORKERS = 2, CONTROL = WORKERS, PATIENCE_S = 60 };
 
 static const struct workers_ops ops = {
-    .admit = listen_admit_new,
-    .readmit = listen_readmit,
+    .admit = startup_phase_admit_new,
+    .readmit = startup_phase_readmit,
 };
 
 static struct buf passed; /* the last request for the other process of a takeover */
@@ -94,7 +94,7 @@ static int ask_to_cancel(struct scene *s, unsigned at)
 	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
 	buf_init(&b, 0);
 	codec_put_cancel_request(&b, s->client->key, s->client->key_len);
-	listen_admit(&s->at[at]->site, fds[0], PASSED_BY_NOBODY, b.bytes, b.len);
+	startup_phase_admit(&s->at[at]->site, fds[0], PASSED_BY_NOBODY, b.bytes, b.len);
 	buf_done(&b);
 	turn(s);
 	return fds[1];

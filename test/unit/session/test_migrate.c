@@ -12,7 +12,7 @@
 
 #include "../stage/stage.h"
 #include "auth/scram.h"
-#include "login/listen.h"
+#include "login/startup_phase.h"
 #include "pool/credentials.h"
 #include "session/cancel_keys.h"
 #include "session/migrate.h"
@@ -26,8 +26,8 @@
 enum { PATIENCE_S = 60 };
 
 static const struct workers_ops ops = {
-    .admit = listen_admit_new,
-    .readmit = listen_readmit,
+    .admit = startup_phase_admit_new,
+    .readmit = startup_phase_readmit,
 };
 
 struct scene {
