@@ -428,6 +428,17 @@ lint: format-check
 	@find src -name '*.c' | sort | xargs -P $(JOBS) -n 4 sh -c \
 	    'clang-tidy --quiet $(if $(filter quick,$(LINT)),--checks=-clang-analyzer-*) "$$@" -- -std=gnu11 $(CPPFLAGS_ALL) $(DEP_CFLAGS)' lint
 
+# A second look at the sources, by gcc's analyzer and by cppcheck.  The latter does not understand
+# a macro that puts nothing before ##, as those of the views do (preprocessorErrorDirective).
+.PHONY: analyze
+analyze:
+	@test/setup/install-packages analyze
+	@find src -name '*.c' | sort | xargs -P $(JOBS) -n 4 sh -c \
+	    'for file; do gcc -fanalyzer -Werror -c -o /dev/null -std=gnu11 $(CPPFLAGS_ALL) $(DEP_CFLAGS) "$$file" || exit 255; done' analyze
+	@cppcheck --quiet -j $(JOBS) --enable=warning,performance,portability --std=c11 --max-configs=1 \
+	    -D__GNUC__ $(CPPFLAGS_ALL) --suppress=missingIncludeSystem --suppress=preprocessorErrorDirective \
+	    --error-exitcode=1 src
+
 # ---------------------------------------------------------- for editors and gdb
 
 # Both are in the build folder, where clangd and `vim -t` (set tags+=build/tags) look.
@@ -549,6 +560,7 @@ help:
 	@echo 'make docs                write the generated references, manuals and sample ini'
 	@echo 'make html                the documents as pages for a browser, in $(BUILD)/html'
 	@echo 'make format lint         lay out all C files with clang-format; examine them with clang-tidy'
+	@echo 'make analyze             examine them with the analyzer of gcc and with cppcheck'
 	@echo 'make unit unit-FLOOR     unit tests (of one floor: base wire auth ... admin daemon)'
 	@echo 'make unit-threads        unit tests of helper threads; use it with VARIANT=tsan'
 	@echo 'make prop prop-NAME      property tests (of one, SEED=N)'

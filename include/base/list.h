@@ -82,6 +82,19 @@ static inline struct node *list_last(const struct list *l)
 	return l->count ? l->head.prev : NULL;
 }
 
+/* The first and the last node of a list that is not empty. */
+static inline struct node *list_front(const struct list *l)
+{
+	assert(l->count);
+	return l->head.next;
+}
+
+static inline struct node *list_back(const struct list *l)
+{
+	assert(l->count);
+	return l->head.prev;
+}
+
 /* Takes the first node out of the list and returns it.  NULL: the list is empty. */
 static inline struct node *list_pop_front(struct list *l)
 {

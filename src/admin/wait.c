@@ -261,7 +261,7 @@ void waits_free(struct waits **waits)
 	if (!w)
 		return;
 	while (!list_is_empty(&w->list))
-		wait_free(w, container_of(list_first(&w->list), struct wait, node));
+		wait_free(w, container_of(list_front(&w->list), struct wait, node));
 	deadline_clear(w->site->loop, &w->recheck);
 	mem_free(w);
 	*waits = NULL;

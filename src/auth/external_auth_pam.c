@@ -20,12 +20,12 @@ bool external_auth_has_pam(void)
 }
 
 /* The memory of the answer is freed by PAM with free(). */
-static int answer(int style, const char *password, struct pam_response *reply)
+static int answer(int style, const char *password, char **reply)
 {
 	switch (style) {
 	case PAM_PROMPT_ECHO_OFF:
-		reply->resp = strdup(password);
-		return reply->resp ? PAM_SUCCESS : PAM_BUF_ERR;
+		*reply = strdup(password);
+		return *reply ? PAM_SUCCESS : PAM_BUF_ERR;
 	case PAM_ERROR_MSG:
 	case PAM_TEXT_INFO:
 		return PAM_SUCCESS;
@@ -56,9 +56,11 @@ static int converse(int count, const struct pam_message **messages,
 	if (!replies)
 		return PAM_BUF_ERR;
 	for (int i = 0; i < count; i++) {
-		int code = answer(messages[i]->msg_style, password, &replies[i]);
+		char *text = NULL;
+		int code = answer(messages[i]->msg_style, password, &text);
+		replies[i].resp = text;
 		if (code != PAM_SUCCESS) {
-			drop_answers(replies, i);
+			drop_answers(replies, count);
 			return code;
 		}
 	}

@@ -249,7 +249,7 @@ static int read_options(struct ldap_options *o, const char *text, struct err *er
 
 	buf_init(&key, 0);
 	buf_init(&value, 0);
-	for (; result == 0 && *at; at = next) {
+	for (; *at && result == 0; at = next ? next : "") {
 		next = read_separated_pair(at, &key, &value);
 		if (next)
 			result = set_option(o, buf_text(&key), buf_text(&value), err);

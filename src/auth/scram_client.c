@@ -205,7 +205,7 @@ struct scram_due scram_client_due(const struct scram_client *c)
 enum scram_result scram_client_resume(struct scram_client *c,
     const uint8_t salted[SCRAM_KEY_LEN], struct buf *out, struct err *err)
 {
-	struct scram_keys keys;
+	struct scram_keys keys = {0};
 	int result;
 
 	assert(c->step == STEP_DERIVE);

@@ -3,6 +3,7 @@
  */
 #include "base/errors.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define FATAL  "FATAL"
@@ -57,9 +58,10 @@ const char *error_text(enum error_id id)
 
 char *error_vprint(char *out, size_t size, enum error_id id, va_list ap)
 {
+	assert(id < ERROR_COUNT);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-	vsnprintf(out, size, error_text(id), ap);
+	vsnprintf(out, size, error_rows[id].text, ap);
 #pragma GCC diagnostic pop
 	return out;
 }

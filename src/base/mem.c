@@ -308,7 +308,10 @@ void *slab_take(struct slab *s)
 
 void *slab_get(struct slab *s)
 {
-	return memset(slab_take(s), 0, s->size);
+	void *object = slab_take(s);
+
+	memset(object, 0, s->size);
+	return object;
 }
 
 void slab_put(struct slab *s, void *p)

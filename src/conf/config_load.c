@@ -564,7 +564,7 @@ static void loader_done(struct loader *l)
 struct config *config_load(const char *path, const struct config *running,
     struct throttle *throttle, config_warn_fn *warn_fn, void *warn_ctx, struct err *err)
 {
-	struct err unwanted;
+	struct err unwanted = {0};
 	struct loader l;
 
 	loader_init(&l, path, running);

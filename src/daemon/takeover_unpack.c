@@ -61,7 +61,7 @@ static struct packed_record *copy(const struct packed_record *packed)
 static struct packed_record *take_first(struct list *packed_records)
 {
 	struct packed_record *packed =
-	    container_of(list_first(packed_records), struct packed_record, node);
+	    container_of(list_front(packed_records), struct packed_record, node);
 
 	list_remove(packed_records, &packed->node);
 	return packed;

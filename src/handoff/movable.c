@@ -146,7 +146,7 @@ static void stop_one(void *ctx, const struct movable *thing)
 {
 	bool *is_quiet = ctx;
 
-	if (thing->listener)
+	if (!thing->conn)
 		listener_stop(thing->listener);
 	/* what goes to another site of this process stops there */
 	else if (thing->conn->is_going ||
@@ -177,7 +177,7 @@ bool movable_stop(struct site *site)
 static void drop_one(void *ctx, const struct movable *thing)
 {
 	(void)ctx;
-	if (thing->listener ||
+	if (!thing->conn ||
 	    (thing->conn->is_stopped && is_between_messages(thing->conn)))
 		return;
 	if (thing->server)

@@ -217,6 +217,7 @@ static enum step login_authenticated(struct client *client)
 	client_prove(client);
 	if (!login_may_use_service(client))
 		return STEP_CLOSE;
+	assert(client->database);
 	if (client->database->disabled) {
 		client_fatal(client, ERROR_DATABASE_DISABLED, client->database->name);
 		return STEP_CLOSE;

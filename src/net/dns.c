@@ -186,14 +186,14 @@ static void answer_waiters(struct later *l)
 {
 	struct host *h = container_of(l, struct host, answer);
 	size_t count = h->waiters.count;
+	struct node *n;
 
 	if (h->has_fresh)
 		adopt_fresh(h);
 	/* only lookups that were waiting before; one begun inside `done` is answered
 	 * later */
-	for (; count && h->waiters.count; count--)
-		answer_one(h,
-		    container_of(list_pop_front(&h->waiters), struct dns_query, node));
+	for (; count && (n = list_pop_front(&h->waiters)); count--)
+		answer_one(h, container_of(n, struct dns_query, node));
 }
 
 /* How long the result may still be used with the current settings. */
@@ -429,7 +429,7 @@ void dns_free(struct dns **dp)
 	dns_zones_done(&dns->zones);
 	while (dns->reverses.count)
 		free_reverse(
-		    container_of(list_first(&dns->reverses), struct dns_reverse, node));
+		    container_of(list_front(&dns->reverses), struct dns_reverse, node));
 	while ((h = map_next(dns->hosts, &at))) {
 		while ((n = list_pop_front(&h->waiters)))
 			mem_free(container_of(n, struct dns_query, node));

@@ -156,8 +156,9 @@ static void next_expired(struct deadline *d)
 {
 	struct dns_zones *zones = container_of(d, struct dns_zones, next);
 	struct dns_zone *zone =
-	    container_of(list_pop_front(&zones->turns), struct dns_zone, node);
+	    container_of(list_front(&zones->turns), struct dns_zone, node);
 
+	list_remove(&zones->turns, &zone->node);
 	list_push_back(&zones->turns, &zone->node);
 	wait_for_next(zones);
 	if (!zone->is_asking)

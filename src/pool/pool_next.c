@@ -4,6 +4,8 @@
  * call sees, so that repeated calls come to an end.  Whether a server is opened is
  * decided in pool_open.c.
  */
+#include <assert.h>
+
 #include "base/time_us.h"
 #include "pool/conn_limits.h"
 #include "pool/exchange.h"
@@ -87,6 +89,7 @@ static struct verdict check_used(struct pool *pool, uint64_t now_us)
 {
 	struct slot *slot = first_slot(pool, SLOT_USED);
 
+	assert(slot);
 	if (slot->is_dirty)
 		return slot_retire(slot, "obsolete connection");
 	uint64_t delay = scope_server_check_delay(scope_of_pool(pool));

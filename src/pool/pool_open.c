@@ -416,8 +416,9 @@ struct verdict pool_open_next(struct pool *pool, uint64_t now_us)
 	bool is_for_any =
 	    (waiter && !tests_us) ||
 	    (!list_is_empty(&pool->param_waiters) && !pool_has_login_params(pool));
-	bool is_for_replica = !list_is_empty(&pool->replicas) &&
-			      (!is_for_any || first->kind == REQUEST_REPLICATION);
+	bool is_for_replica =
+	    !list_is_empty(&pool->replicas) &&
+	    (!is_for_any || (first && first->kind == REQUEST_REPLICATION));
 	bool is_probe = pool->wants_probe;
 
 	if (pool->balance.wanted && opens_for_host(pool, now_us))

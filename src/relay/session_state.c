@@ -75,7 +75,7 @@ static struct leak_row *add_row(
 		return NULL;
 	if (table->list.count >= LEAK_ROWS_MAX)
 		drop_row(table,
-		    container_of(list_last(&table->list), struct leak_row, node));
+		    container_of(list_back(&table->list), struct leak_row, node));
 	*row = (struct leak_row){.kind = kind, .key_len = key->len};
 	memcpy(row->key, key->bytes, key->len);
 	row->database = row->key + 1;

@@ -80,7 +80,7 @@ static void add_waiting(struct site *site, void *ctx)
 			continue;
 		queue = queue_of(all, pool);
 		first =
-		    container_of(list_first(&pool->waiting), struct pool_request, node);
+		    container_of(list_front(&pool->waiting), struct pool_request, node);
 		queue->waiting += (int)pool->waiting.count;
 		if (first->queued_us < now_us &&
 		    now_us - first->queued_us > queue->max_wait_us)

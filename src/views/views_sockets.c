@@ -277,7 +277,7 @@ void view_clients_call(struct called *called, struct site *site, size_t column_c
 
 bool view_clients_part(struct rows *rows, struct called *called, size_t most)
 {
-	const struct client *client;
+	const struct client *client, *cancel;
 	const struct kept_row *kept;
 	const void *instead;
 
@@ -289,8 +289,8 @@ bool view_clients_part(struct rows *rows, struct called *called, size_t most)
 		} else if (kept) {
 			buf_put(rows->out, kept->bytes, kept->len);
 		} else {
-			list_for (client, &rows->site->cancel_clients, site_node)
-				put_cancel(rows, client);
+			list_for (cancel, &rows->site->cancel_clients, site_node)
+				put_cancel(rows, cancel);
 			return false;
 		}
 	}

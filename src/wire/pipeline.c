@@ -88,7 +88,7 @@ struct progress {
 
 static struct pipeline_entry *entry_at(const struct pipeline *p, uint32_t i)
 {
-	assert(i < p->count);
+	assert(p->ring && i < p->count);
 	return &p->ring[(p->head + i) & (p->cap - 1)];
 }
 

@@ -128,7 +128,7 @@ int prepared_journal_note(struct prepared_journal **jp, uint32_t tag,
 
 void prepared_journal_date(struct prepared_journal *j, uint32_t generation)
 {
-	at_node(list_last(&j->open))->generation = generation;
+	at_node(list_back(&j->open))->generation = generation;
 }
 
 /* The first open record with this tag.  Answers come in order, so it is near the

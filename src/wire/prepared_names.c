@@ -2,6 +2,7 @@
  * The names that one client gave to prepared statements.  A client without names has no
  * object.  The caller decides whether a name may be given twice.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/map.h"
@@ -58,7 +59,10 @@ struct prepared_text *prepared_names_look(
 void prepared_names_date(
     struct prepared_names *n, const char *name, uint32_t generation)
 {
-	find(n, name)->generation = generation;
+	struct given_name *g = find(n, name);
+
+	assert(g);
+	g->generation = generation;
 }
 
 static struct given_name *add(struct prepared_names **np, const char *name)

@@ -33,7 +33,7 @@ static struct held_text *find(
 {
 	if (!s)
 		return NULL;
-	struct held_text *latest = at_node(list_last(&s->by_use));
+	struct held_text *latest = at_node(list_back(&s->by_use));
 	if (latest->text == text)
 		return latest;
 	return map_get(s->by_text, &text, sizeof(text));
@@ -180,7 +180,7 @@ struct prepared_text *prepared_set_find(const struct prepared_set *s, const char
 
 struct prepared_text *prepared_set_oldest(const struct prepared_set *s, size_t max)
 {
-	return prepared_set_count(s) > max ? at_node(list_first(&s->by_use))->text
+	return prepared_set_count(s) > max ? at_node(list_front(&s->by_use))->text
 					   : NULL;
 }
 
@@ -188,7 +188,7 @@ struct prepared_text *prepared_set_evict(struct prepared_set **sp, size_t max)
 {
 	if (prepared_set_count(*sp) <= max)
 		return NULL;
-	return take_out(sp, at_node(list_first(&(*sp)->by_use)));
+	return take_out(sp, at_node(list_front(&(*sp)->by_use)));
 }
 
 void prepared_set_clear(struct prepared_set **sp)

@@ -28,16 +28,17 @@ static bool is_here(const char *at, const struct sql_hint *hints, size_t count)
 {
 	bytes first = load(at) | 0x20, second = load(at + 1) | 0x20,
 	      third = load(at + 2) | 0x20;
-	flags found = {0};
-	uint64_t halves[2];
+	union {
+		flags flags;
+		uint64_t halves[2];
+	} found = {.halves = {0}};
 
 	SQL_SCAN_LOOKED_AT(WIDTH);
 	for (size_t i = 0; i < count; i++)
-		found |= (first == load(hints[i].letters[0])) &
-			 (second == load(hints[i].letters[1])) &
-			 (third == load(hints[i].letters[2]));
-	memcpy(halves, &found, WIDTH);
-	return (halves[0] | halves[1]) != 0;
+		found.flags |= (first == load(hints[i].letters[0])) &
+			       (second == load(hints[i].letters[1])) &
+			       (third == load(hints[i].letters[2]));
+	return (found.halves[0] | found.halves[1]) != 0;
 }
 
 bool sql_hint_is_there(
