@@ -8,7 +8,9 @@
  * that runs either.
  *
  * BLOCK_FAILED: that first statement has failed, and so has the block for the client,
- * but no server knows it.  Until the client ends it, it gets PostgreSQL's error.
+ * but no server knows it.  Until the client ends it, it gets PostgreSQL's error.  What
+ * PostgreSQL may take in such a block, and the pooler does not answer itself, goes to a
+ * server, on which a block is begun and made to fail first.
  */
 #ifndef RELAY_BEGIN_H
 #define RELAY_BEGIN_H
@@ -23,6 +25,14 @@
  * takes and answers the whole command, and returns true. */
 bool begin_answer(struct client *client, const struct message *m);
 
+/* With BLOCK_FAILED: is the message of a client without a server certainly one that
+ * PostgreSQL refuses in such a block?  Then its effects are noted, and the caller sends
+ * the error. */
+bool begin_refuses(struct client *client, const struct message *m);
+
+/* With BLOCK_FAILED: makes a block fail on this server.  The client's message has to
+ * wait until that is answered. */
+void begin_fail(struct server *server);
 /* The message is about to be forwarded: sends the BEGIN before it, if one was deferred.
  * -1: no memory. */
 int begin_send(struct client *client, struct server *server, const struct message *m);

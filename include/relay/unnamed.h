@@ -30,6 +30,9 @@ int unnamed_share(struct client *client, struct server *server,
  * a Parse that is not answered yet.  NULL: none stands for the statement. */
 struct prepared_text *unnamed_shared(
     const struct client *client, uint32_t *generation, uint32_t *tag);
+/* The text of the statement of a client without a server; NULL: it has none, or one
+ * that is not tracked. */
+const char *unnamed_text(const struct client *client);
 /* Is the message, byte for byte, the Parse that the client sent last, and does its text
  * have no effects to be noted?  Then the text need not be examined. */
 bool unnamed_is_again(

@@ -592,6 +592,8 @@ static enum step back_tell(struct server *server, struct client *client,
 	case ANSWER_SWALLOW:
 		statements_answered(client, server, m, &done);
 		begin_answered(server, client, m);
+		if (server->conn.is_doomed)
+			return STEP_CLOSE;
 		break;
 	case ANSWER_BROKEN:
 		return back_broken(server, m);

@@ -5,14 +5,19 @@
 
 #include <string.h>
 
+#include "relay/sql_facts.h"
 #include "relay/statements.h"
 #include "relay/unnamed.h"
 #include "wire/codec.h"
 #include "wire/message.h"
 #include "wire/prepared.h"
+#include "wire/sql_scan.h"
 #include "wire/xact.h"
 
 enum { HEADER_LEN = 5, READY_SIZE = 6 };
+
+/* The link.begin_type of a block that is made to fail. */
+enum { BEGIN_FAILS = '!' };
 
 /* ---- the client's command ---- */
 
@@ -207,6 +212,65 @@ bool begin_answer(struct client *client, const struct message *m)
 	return true;
 }
 
+/* ---- a block that has failed ---- */
+
+/* Does PostgreSQL take no statement with this text in such a block?  It looks at what
+ * the text is, not at what it does there. */
+static bool is_refused_text(const char *text, size_t len)
+{
+	static const char *const ends[] = {
+	    "commit", "end", "rollback", "abort", "prepare"};
+	struct sql_token t;
+	struct sql_scan s;
+
+	sql_scan_init(&s, text, len, false);
+	sql_scan_next(&s, &t);
+	if (t.kind == SQL_END)
+		return false; /* an empty text */
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		if (sql_token_is(&t, ends[i]))
+			return false;
+	return true;
+}
+
+bool begin_refuses(struct client *client, const struct message *m)
+{
+	const struct prepared_text *named = NULL;
+	enum prepared_target kind;
+	const char *text = NULL;
+	size_t len = 0;
+
+	switch (m->type) {
+	case 'B':
+	case 'D':
+		kind = prepared_look(m->bytes, m->have, m->size, &text, NULL);
+		if (kind == PREPARED_NAMED)
+			named = prepared_names_find(client->names, text);
+		text = named                      ? prepared_sql(named)
+		       : kind == PREPARED_UNNAMED ? unnamed_text(client)
+						  : NULL;
+		return text && is_refused_text(text, strlen(text));
+	case 'P':
+	case 'Q':
+		if (!sql_facts_find(m, &text, &len) || !is_refused_text(text, len))
+			return false;
+		/* PostgreSQL forgets the unnamed statement before it fails */
+		if (m->type == 'Q' || !m->bytes[HEADER_LEN])
+			unnamed_forget(client);
+		return true;
+	default:
+		return m->type == 'S' || m->type == 'F';
+	}
+}
+
+void begin_fail(struct server *server)
+{
+	/* It fails before it has a portal, which the client would see. */
+	server_query(server, "BEGIN;SELECT pgbouncer_failed_block");
+	server->link.begin_type = BEGIN_FAILS;
+	server->link.hold = LINK_UNTIL_ANSWERED;
+}
+
 /* ---- on the server ---- */
 
 int begin_send(struct client *client, struct server *server, const struct message *m)
@@ -269,6 +333,16 @@ bool begin_answered(
 
 	if (!link->begin_type)
 		return false;
+	if (link->begin_type == BEGIN_FAILS) {
+		if (m->type != 'Z')
+			return false;
+		link->begin_type = 0;
+		if (server->status == 'E')
+			client->block.state = BLOCK_NONE;
+		else
+			server_retire(server, error_text(ERROR_UNKNOWN_PACKET));
+		return false;
+	}
 	if (m->type == 'E')
 		client->block.state = BLOCK_FAILED;
 	if (m->type == 'C' || m->type == 'Z')

@@ -288,6 +288,10 @@ static enum step forward(struct client *client, struct server *server,
 	if ((m->type == 'Q' || m->type == 'P') &&
 	    !sql_facts_have_enough(server, m, is_tracked))
 		return STEP_MORE;
+	if (client->block.state == BLOCK_FAILED) {
+		begin_fail(server);
+		return STEP_PARK;
+	}
 	if (begin_send(client, server, m) < 0)
 		return no_memory(client, server);
 	if (m->type == 'Q' || m->type == 'P') {

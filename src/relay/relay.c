@@ -247,7 +247,7 @@ static enum step front_without_server(struct client *client, const struct messag
 		return STEP_NEXT;
 	}
 	/* the block failed before a server knew it */
-	if (client->block.state == BLOCK_FAILED) {
+	if (client->block.state == BLOCK_FAILED && begin_refuses(client, m)) {
 		if (m->type != 'S')
 			client_error(client, ERROR_FAILED_BLOCK);
 		return front_fail(client, m);

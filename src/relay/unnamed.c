@@ -329,6 +329,22 @@ struct prepared_text *unnamed_shared(
 	return u->text->shared;
 }
 
+/* The text of a Parse without a name. */
+static const char *text_of(const uint8_t *parse)
+{
+	return (const char *)parse + 6;
+}
+
+const char *unnamed_text(const struct client *client)
+{
+	const struct unnamed_statement *u = client->unnamed;
+
+	if (!u || !u->text)
+		return NULL;
+	return u->text->shared ? prepared_sql(u->text->shared)
+			       : text_of(u->text->parse);
+}
+
 /* ---- the same Parse again ---- */
 
 /* The text of the client's statement if it has no effects to be noted; else NULL. */
@@ -385,12 +401,6 @@ bool unnamed_is_quiet(const struct client *client, const struct server *server)
 }
 
 /* ---- what is sent ---- */
-
-/* The text of a Parse without a name. */
-static const char *text_of(const uint8_t *parse)
-{
-	return (const char *)parse + 6;
-}
 
 /* Appends the unnamed Parse of the rewritten command. */
 static void put_command(
@@ -529,9 +539,7 @@ static int note_bind(struct client *client, struct server *server,
 		prepared_names_doubt(client->names);
 	}
 	if (u) {
-		/* behind the header and the empty name of the Parse */
-		const char *text =
-		    u->shared ? prepared_sql(u->shared) : (const char *)u->parse + 6;
+		const char *text = unnamed_text(client);
 		session_state_expect(server, &u->effects, m, text, strlen(text));
 		schema_expect(server, &u->effects);
 		params_bound(server, m, &u->effects);

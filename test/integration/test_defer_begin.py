@@ -330,6 +330,45 @@ def test_refused_begin(make_pooler, standby, how):
     assert pooler.pool()["sv_idle"] == 1
 
 
+def in_failed_block(client, steps):
+    """Returns the messages behind the first error, errors as their codes."""
+    heard = []
+    for segments in [[wire.query("select 1/0")], *steps]:
+        client.send(*segments)
+        for _ in segments:
+            heard += [m.field("C") if m.kind == "E" else m.raw() for m in client.recv_until("Z")]
+    return heard[1:]
+
+
+IN_FAILED = {
+    "prepared alone": [step for end in ("rollback", "commit", "end", "rollback to s", "prepare transaction 'x'", "select 1",
+                                        "committed", "")
+                       for name in ("", "e") for step in (
+                           [wire.parse(name, end) + SYNC], [wire.describe("S", name) + SYNC],
+                           [wire.close("S", name) + SYNC])],
+    "in steps": [[wire.parse("", "rollback") + wire.flush() + SYNC], [wire.describe("S") + wire.bind() + SYNC],
+                 [run(None)], [run("select 1")]],
+    "named": [[wire.parse("e", "rollback") + wire.bind("", "e") + wire.execute() + SYNC], [run(None, "e")]],
+    "rollback to": q("rollback to s", "rollback", "select 1"),
+    "and chain": q("rollback and chain", "select 1", "rollback"),
+    "in one query": q("rollback; select 1", "rollback"),
+    "empty": q("", "select 2", "rollback"),
+    "unnamed statement": [*q("select 1"), [run(None)], *q("rollback")],
+    "portal": [[wire.describe("P") + SYNC], [wire.execute() + SYNC], [wire.close("P", "") + SYNC], *q("commit")],
+}
+
+
+@pytest.mark.parametrize("name", IN_FAILED)
+def test_block_of_a_refused_begin_is_a_failed_one(make_pooler, standby, name):
+    with standby.client() as direct:
+        direct.query("begin")
+        wanted = in_failed_block(direct, IN_FAILED[name])
+    pooler = make_pooler({"db": standby.conn()}, settings=settings())
+    with begun(pooler, REFUSED) as client:
+        assert in_failed_block(client, IN_FAILED[name]) == wanted
+    pooler.wait_pool(sv_active=0)
+
+
 # ---- elsewhere
 
 

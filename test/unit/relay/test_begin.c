@@ -180,6 +180,87 @@ static void refused_begin_is_an_error_of_the_statement(void **state)
 	stage_free(&stage);
 }
 
+static struct stage *failed(struct peer **client, struct peer **server)
+{
+	struct stage *stage = begun(client, server);
+
+	peer_text(*client, 'Q', "insert");
+	assert_hears(*server, 'Q', "P B E:: C:P Q:insert");
+	refuse(*server);
+	assert_hears(*client, 'Z', "E:ERROR:read only Z:E");
+	assert_hears(*server, 'S', "S");
+	peer_ready(*server, 'I');
+	assert_heard(*client, "");
+	return stage;
+}
+
+static void parse_and_sync(struct peer *client, const char *name, const char *text)
+{
+	struct buf out;
+
+	buf_init(&out, 0);
+	codec_put_parse(&out, name, text);
+	codec_put_sync(&out);
+	peer_send(client, out.bytes, out.len);
+	buf_done(&out);
+}
+
+/* PostgreSQL prepares in such a block what ends it. */
+static void what_may_end_a_failed_block_goes_to_one_on_a_server(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = failed(&client, &server);
+
+	parse_and_sync(client, "", "rollback");
+	assert_hears(server, 'Q', "Q:BEGIN;SELECT pgbouncer_failed_block");
+	peer_text(server, 'C', "BEGIN");
+	refuse(server);
+	assert_heard(client, "");
+	peer_ready(server, 'E');
+	assert_hears(server, 'S', "P S");
+	peer_put(server, '1', NULL, 0);
+	peer_ready(server, 'E');
+	assert_hears(client, 'Z', "1 Z:E");
+	run(client, NULL, false);
+	assert_hears(server, 'S', "B E:: S");
+	peer_put(server, '2', NULL, 0);
+	peer_answer(server, "ROLLBACK", 'I');
+	assert_hears(client, 'Z', "2 C:ROLLBACK Z:I");
+	assert_int_equal(count(stage, SLOT_IDLE), 1);
+	stage_free(&stage);
+}
+
+static void other_texts_are_refused_without_a_server(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = failed(&client, &server);
+
+	parse_and_sync(client, "", "committed");
+	assert_string_equal(peer_hear(client, 'Z'),
+	    "E:ERROR:current transaction is aborted, commands ignored until end of "
+	    "transaction "
+	    "block Z:E");
+	assert_heard(server, "");
+	stage_free(&stage);
+}
+
+/* Without the block the client's message could run. */
+static void server_without_the_failed_block_is_not_used(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = failed(&client, &server);
+
+	peer_text(client, 'Q', "rollback and chain");
+	assert_hears(server, 'Q', "Q:BEGIN;SELECT pgbouncer_failed_block");
+	refuse(server);
+	peer_ready(server, 'I');
+	assert_hears(client, 'E', "E:FATAL:unknown pkt");
+	stage_free(&stage);
+}
+
 /* What the client has sent behind its first statement does not run outside of the
  * block. */
 static void nothing_runs_behind_a_refused_begin(void **state)
@@ -360,6 +441,9 @@ int main(void)
 	    cmocka_unit_test(extended_messages_are_answered_alike),
 	    cmocka_unit_test(begin_with_something_behind_is_not_deferred),
 	    cmocka_unit_test(refused_begin_is_an_error_of_the_statement),
+	    cmocka_unit_test(what_may_end_a_failed_block_goes_to_one_on_a_server),
+	    cmocka_unit_test(other_texts_are_refused_without_a_server),
+	    cmocka_unit_test(server_without_the_failed_block_is_not_used),
 	    cmocka_unit_test(nothing_runs_behind_a_refused_begin),
 	    cmocka_unit_test(refusal_before_the_sync_skips_up_to_it),
 	    cmocka_unit_test(refusal_within_a_message_waits_for_its_end),
