@@ -6,10 +6,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../stage/stage.h"
+#include "relay/common_texts.h"
+#include "wire/prepared.h"
 
 /* clang-format off: needs some of the headers above */
 #include <cmocka.h>
@@ -332,6 +335,36 @@ static void setting_is_read_each_time(void **state)
 	stage_free(&stage);
 }
 
+/* What counts them has a fixed size: two hashes and a count for each of 4096 texts.
+ * Hashes of 32 bits may be equal by chance, about once in a thousand million. */
+static void texts_that_do_not_come_again_are_kept_nowhere(void **state)
+{
+	(void)state;
+	enum { TEXTS = 1000 * 1000, BY_CHANCE = 2, MOST = 50 * 1000 };
+	struct peer *client, *server;
+	struct stage *stage = shared(&client, &server);
+	struct node *first = list_first(&stage_pool(stage)->slots[SLOT_IDLE]);
+	const struct slab *slab = stage->site.text_counts_slab;
+	size_t known = prepared_registry_count(stage->site.prepared), shared_count = 0;
+	char text[64];
+
+	assert_non_null(first);
+	for (int i = 2; i < TEXTS; i++) {
+		int len = snprintf(text, sizeof(text), "select %d", i);
+		/* behind the text: its NUL, and no types */
+		memset(text + len, 0, 3);
+		shared_count +=
+		    common_texts_find(
+			slot_server(container_of(first, struct slot, node)),
+			(const uint8_t *)text, (size_t)len + 3, false) != NULL;
+	}
+	assert_true(shared_count <= BY_CHANCE);
+	assert_true(prepared_registry_count(stage->site.prepared) <= known + BY_CHANCE);
+	assert_int_equal(slab->used, 1);
+	assert_true(slab->size <= MOST);
+	stage_free(&stage);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -349,6 +382,7 @@ int main(void)
 	    cmocka_unit_test(behind_other_messages_it_parses_itself),
 	    cmocka_unit_test(closed_statement_is_gone),
 	    cmocka_unit_test(setting_is_read_each_time),
+	    cmocka_unit_test(texts_that_do_not_come_again_are_kept_nowhere),
 	};
 
 	return stage_run_twice(tests);
