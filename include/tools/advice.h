@@ -10,7 +10,8 @@
 #include "tools/overview.h"
 
 /* Prints each piece of advice with the place that it is about, and a title before the
- * first.  Apart from the configuration it looks only at the permissions of files.
+ * first.  Apart from the configuration it looks at the permissions of files, and at
+ * figures of the pooler that runs with this configuration.
  * Returns the number of pieces. */
 unsigned advice_put(FILE *out, const struct overview *o);
 

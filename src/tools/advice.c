@@ -8,6 +8,7 @@
 
 #include "tools/advice_access.h"
 #include "tools/advice_given.h"
+#include "tools/advice_live.h"
 
 /* In a pool of up to this size, idle transactions can easily occupy all servers. */
 enum { SMALL_POOL = 50 };
@@ -278,5 +279,6 @@ unsigned advice_put(FILE *out, const struct overview *o)
 	look_at_hosts(&a);
 	look_at_descriptors(&a);
 	advice_access_look(&a);
+	advice_live_look(&a);
 	return a.count;
 }

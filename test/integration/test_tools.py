@@ -4,6 +4,7 @@
 import os
 import pty
 import re
+import socket
 import stat
 
 import pytest
@@ -43,6 +44,46 @@ def test_explain_config_has_the_exit_status_of_check_config(make_pooler):
     assert code == 1
     assert re.search(r"^%s:4: unknown parameter" % re.escape(pooler.ini), out, re.M)
     assert "Database x (line 2)" in out
+
+
+def test_explain_config_looks_at_what_the_running_pooler_counts(make_pooler, pg):
+    """A text that one client sends again and again is worth a sentence, if nothing saves it yet."""
+    pooler = make_pooler({"db": pg.conn(), "saving": pg.conn(prepare_unnamed=3)}, settings={"pool_mode": "transaction"})
+    advice = r"\* database (\S+): (\d+) of (\d+) queries parsed an unnamed statement whose text"
+
+    def advised():
+        code, out, err = pooler.run("--explain-config", pooler.ini)
+        assert (code, err) == (0, "")
+        return re.findall(advice, words(out))
+
+    def send(database, count):
+        with pooler.connect(database) as client:
+            for _ in range(count):
+                client.send(wire.parse("", "select 1"), wire.bind(), wire.execute(), wire.sync())
+                assert client.finish().kinds() == "12DCZ"
+
+    send("db", 50)
+    assert advised() == []
+    send("db", 70)
+    send("saving", 150)
+    assert advised() == [("db", "118", "120")]
+    pooler.set("prepare_unnamed", "2")
+    send("db", 5)
+    assert advised() == []
+    pooler.stop()
+    assert advised() == []
+
+
+def test_explain_config_says_why_the_running_pooler_was_not_asked(make_pooler, pg):
+    with socket.socket(socket.AF_UNIX) as stranger:
+        pooler = make_pooler({"db": pg.conn()}, start=False)
+        pooler.write_files()
+        path = os.path.join(pooler.dir, ".s.PGSQL.%d" % pooler.port)
+        stranger.bind(path)
+        os.chmod(path, 0o777)
+        code, out, err = pooler.run("--explain-config", pooler.ini)
+        assert (code, err) == (0, "")
+        assert "The pooler at %s could not be asked for what it counts: " % path in words(out)
 
 
 # make-userlist
