@@ -289,7 +289,7 @@ class Oracle:
         while at < len(ops) and time.monotonic() < until:
             less = dict(sequence, ops=ops[:at] + ops[at + size:])
             again = None
-            if self.is_allowed(less["ops"]):
+            if self.is_allowed(less):
                 again = self.fails(less, found.place)
             if again and again.kind() == found.kind():
                 ops, last = less["ops"], (less, again)
@@ -297,8 +297,10 @@ class Oracle:
                 at += size
         return last
 
-    def is_allowed(self, ops):
-        return bool(ops) and oracle_ops.is_safe(ops, self.mode, self.restored)
+    def is_allowed(self, sequence):
+        ops = sequence["ops"]
+        return (bool(ops) and oracle_ops.is_safe(ops, self.mode, self.restored)
+                and (oracle_ops.is_alone(ops) or not sequence.get("alone")))
 
     def fails(self, sequence, place):
         for _ in range(1 if sequence["serial"] else 3):
@@ -323,7 +325,9 @@ def last_lines(log):
 
 def joined(sequences):
     ops = [op for s in sequences for op in s["ops"]]
-    return dict(sequences[-1], ops=ops, serial=all(s["serial"] for s in sequences))
+    alone = [s.get("alone", False) for s in sequences]
+    return dict(sequences[-1], ops=ops, alone=all(alone),
+                serial=any(alone) or all(s["serial"] for s in sequences))
 
 
 def replay(path):

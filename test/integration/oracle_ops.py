@@ -135,12 +135,10 @@ class Watcher:
         if (kind == "B" and args[1] == "") or (kind == "D" and args == ("S", "")):
             if not self.unnamed:
                 return False
-        if kind == "D" and args[0] == "S" and self.may_block and args[1] in self.rowless:
-            return False
-        self.see(kind, args)
-        return True
+        return not (kind == "D" and args[0] == "S" and self.may_block and args[1] in self.rowless)
 
-    def see(self, kind, args):
+    def see(self, op):
+        kind, args = op[1], op[2:]
         if kind == "Q":
             self.see_query(args[0])
         elif kind == "S":
@@ -198,9 +196,11 @@ class ResetWatcher:
         if self.is_open and not (kind in ("S", "H", "c", "wait", "cancel", "D")
                                  or (kind == "E" and args[0] == self.portal)):
             return False
-        if kind in "QP" and TO_DEFAULT.search(args[-1 if kind == "Q" else 1]):
-            return False
-        self.cycle.see(kind, args)
+        return not (kind in "QP" and TO_DEFAULT.search(args[-1 if kind == "Q" else 1]))
+
+    def see(self, op):
+        kind, args = op[1], op[2:]
+        self.cycle.see(op)
         if kind == "Q" and RESETS.search(args[0]):
             self.is_open, self.portal = True, None
         elif kind == "P" and RESETS.search(args[1]):
@@ -211,7 +211,6 @@ class ResetWatcher:
             self.is_open, self.portal = True, args[0]
         elif kind == "wait" and self.cycle.sure:
             self.is_open = False
-        return True
 
 
 class UnnamedPortalWatcher:
@@ -223,12 +222,13 @@ class UnnamedPortalWatcher:
         self.is_bound = False
 
     def allows(self, op):
-        kind, args = op[1], op[2:]
-        if kind in "QS":
+        return op[1] != "E" or op[2] != "" or self.is_bound
+
+    def see(self, op):
+        if op[1] in "QS":
             self.is_bound = False
-        elif kind == "B" and args[0] == "":
+        elif op[1] == "B" and op[2] == "":
             self.is_bound = True
-        return kind != "E" or args[0] != "" or self.is_bound
 
 
 ENDS_ITSELF = re.compile(r"begin; (select 1; commit|deallocate all; rollback)$")
@@ -241,6 +241,9 @@ class StatementWatcher:
         sql = {"Q": -1, "P": 3}.get(op[1])
         return (sql is None or not re.search(r"^(begin|start)\b", op[sql], re.I)
                 or ENDS_ITSELF.match(op[sql]) is not None)
+
+    def see(self, op):
+        pass
 
 
 class Watch:
@@ -258,7 +261,12 @@ class Watch:
                 + ([Watcher()] if self.mode != "session" else [])
                 + ([ResetWatcher()] if op[0] in self.restored else [])
                 + [UnnamedPortalWatcher()])
-        return all(watcher.allows(op) for watcher in self.watchers[op[0]])
+        watchers = self.watchers[op[0]]
+        if not all(watcher.allows(op) for watcher in watchers):
+            return False
+        for watcher in watchers:
+            watcher.see(op)
+        return True
 
 
 def is_safe(ops, mode, restored):
@@ -266,3 +274,15 @@ def is_safe(ops, mode, restored):
     transactions."""
     watch = Watch(mode, restored)
     return all(watch.allows(op) for op in ops)
+
+
+def is_alone(ops):
+    """Returns whether each client is certainly outside of a block when the next one begins."""
+    watchers, last = {}, None
+    for op in ops:
+        before = watchers.get(last)
+        if before and op[0] != last and (before.may_block or before.copying or not before.sure):
+            return False
+        last = op[0]
+        watchers.setdefault(last, Watcher()).see(op)
+    return True

@@ -280,18 +280,28 @@ class Maker:
     def sequence(self):
         clients = self.random.choice((1, 1, 2, 2, 3))
         is_serial = self.has(0.6)
+        is_alone = is_serial and self.is_migrating
         for _ in range(self.random.randint(1, 4) + clients):
             self.client = self.random.randint(1, clients)
             self.unit()
             if self.is_migrating:
-                self.migration(is_serial)
+                self.migration(is_alone)
             if self.rare.random() < 0.15:
                 self.taken_back()
             if self.is_wide and self.has(0.6):
                 self.pick((self.descriptions, self.descriptions, self.long_answers))()
+            if is_alone:
+                self.leave()
         self.closing(clients)
-        return {"seed": self.seed, "serial": is_serial, "ops": self.ops,
+        return {"seed": self.seed, "serial": is_serial, "alone": is_alone, "ops": self.ops,
                 "split": self.random.randrange(2 ** 32) if self.has(0.3) else None}
+
+    def leave(self):
+        """Ends the client's turn outside of any block. What the others do next depends on the common
+        objects, so nobody may wait for the server that this client holds."""
+        for kind in ("c", "S", "wait"):
+            self.say(kind)
+        self.reset("rollback")
 
     def closing(self, clients):
         """Ends with tables and sessions restored, whatever happened before."""
@@ -306,6 +316,7 @@ class Maker:
             elif self.is_migrating:
                 self.forget()
                 self.say("Q", self.table(RESTORE))
+                self.say("Q", NO_COMMON)
             if self.is_free:
                 pass
             elif how == "keep":

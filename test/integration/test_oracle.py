@@ -7,6 +7,8 @@ import time
 import pytest
 
 import oracle
+import oracle_ops
+import oracle_sequences
 
 # The number of sequences per test; ORACLE_SHARE=0.2 runs a fifth of them.
 SEQUENCES = 500
@@ -99,6 +101,25 @@ def test_changes_of_the_schema(make_oracle):
         pytest.fail(found, pytrace=False)
     assert done > 0
     assert one.left_behind == 0
+
+
+def test_messages_that_are_left_out_change_nothing():
+    """A client with parameters in its startup packet may not end a block behind a RESET, before it has
+    waited. So it is still in that block, where a statement without rows is not described."""
+    watch = oracle_ops.Watch("transaction", (1,))
+    for op in ((1, "P", "s1", "savepoint a", ()), (1, "S"), (1, "Q", "begin"), (1, "Q", "reset all")):
+        assert watch.allows(op)
+    assert not watch.allows((1, "Q", "rollback"))
+    assert watch.allows((1, "wait"))
+    assert not watch.allows((1, "D", "S", "s1"))
+    assert watch.allows((1, "Q", "rollback"))
+    assert watch.allows((1, "D", "S", "s1"))
+
+
+def test_clients_that_share_objects_leave_no_block_open():
+    made = [oracle_sequences.make(seed, restored=(2, 3), is_migrating=True) for seed in range(SEED, SEED + 60)]
+    alone = [sequence["ops"] for sequence in made if sequence["alone"]]
+    assert alone and all(oracle_ops.is_alone(ops) for ops in alone)
 
 
 @pytest.mark.skipif(SHARE < 0.1, reason="shown by the run with more sequences")
