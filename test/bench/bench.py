@@ -284,6 +284,10 @@ def processor():
     return found.group(1) if found else platform.machine()
 
 
+def is_about_aims(figures, aims, options):
+    return options.targets or (aims is not targets.ENGINE_AIMS and any(aims.rows(figures)))
+
+
 def show(figures, options):
     if options.json:
         text = json.dumps(figures, indent=1) + "\n"
@@ -300,7 +304,7 @@ def show(figures, options):
         lines = report.heading(figures) + report.table(figures) + report.nearest_table(figures)
         lines += report.calls_table(figures)
         print("\n".join(lines + (
-            aims.table(figures) if options.targets or figures["options"].get("workers") else [])))
+            aims.table(figures) if is_about_aims(figures, aims, options) else [])))
 
 
 def note(text):

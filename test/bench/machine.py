@@ -19,6 +19,7 @@ USER, SECRET, DATABASE = "bench", "secret of bench", "bench"
 TICKS = os.sysconf("SC_CLK_TCK")
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+TREE = os.path.normpath(os.path.join(HERE, "../.."))
 PG_BIN = os.path.join(HERE, "..", "setup", "pg-bin")
 PG_CONF = """
 listen_addresses = '127.0.0.1'

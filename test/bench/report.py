@@ -129,9 +129,13 @@ def markdown_table(titles, rows):
     return [markdown_row(titles), "|" + "---|" * len(titles)] + [markdown_row(r) for r in rows]
 
 
+def has_column(result, wanted):
+    return any(key == wanted for key, _ in result["metrics"])
+
+
 def load_rows(figures):
     for name, result in figures["scenarios"].items():
-        if "trouble" in result or not any(key == "cpu" for key, _ in result["metrics"]):
+        if "trouble" in result or not has_column(result, "cpu") or has_column(result, "all"):
             continue
         for position, subject in enumerate(result["rounds"]):
             found = result["ratios"].get(subject, {}).get("cpu")
@@ -142,12 +146,27 @@ def load_rows(figures):
 
 def other_rows(figures):
     for name, result in figures["scenarios"].items():
-        if "trouble" in result or any(key == "cpu" for key, _ in result["metrics"]):
+        if "trouble" in result or has_column(result, "cpu"):
             continue
         for position, subject in enumerate(result["rounds"]):
             yield ["" if position else result["about"], subject, ", ".join(
                 "%s %s" % (number(median(figures, name, subject, key)), title)
                 for key, title in result["metrics"])]
+
+
+TOGETHER = ("tps", "database", "cpu", "client", "all", "p99")
+
+
+def together_rows(figures):
+    """Returns what a transaction costs in the database, the pooler and the client, and together."""
+    for name, result in figures["scenarios"].items():
+        if "trouble" in result or not has_column(result, "all"):
+            continue
+        for position, subject in enumerate(result["rounds"]):
+            found = result["ratios"].get(subject, {}).get("all")
+            yield ["" if position else result["about"], subject,
+                   *(number(median(figures, name, subject, key)) for key in TOGETHER),
+                   "%.2f (%.2f-%.2f)" % tuple(found) if found else ""]
 
 
 def calls_rows(figures):
@@ -191,6 +210,10 @@ def markdown(figures, targets):
             ("Under load: CPU time per transaction (COPY: per MB) in microseconds, throughput, "
              "latency in milliseconds, and the ratio of CPU time to the reference with its range",
              ["", "", "CPU us", "tx/s", "p50", "p99", "p99.9", "CPU ratio"], load_rows(figures)),
+            ("CPU time per transaction in microseconds of all processes of PostgreSQL, of the pooler, of the "
+             "client and together, and the ratio of the sum to the reference with its range",
+             ["", "", "tx/s", "database", "pooler", "client", "together", "p99 ms", "ratio"],
+             together_rows(figures)),
             ("How close each engine comes to relays, which do less than a pooler", NEAREST_TITLES,
              nearest_rows(figures)),
             ("At rest, and beside something big", ["", "", ""], other_rows(figures)),

@@ -2,6 +2,7 @@
 
 import worker_counts
 import report
+from database import DRIVERS
 
 ENGINES = ("epoll", "io_uring")
 SEVERAL = tuple(worker_counts.name_of(count) for count in worker_counts.COUNTS)
@@ -46,6 +47,41 @@ class Ratio(Target):
 
 class RatioToHaproxy(Ratio):
     other = "haproxy"
+
+
+class RatioToDirect(Ratio):
+    """The target for the ratio to PostgreSQL with nothing in between."""
+
+    other = "direct"
+
+    def __init__(self, title, scenario, limits, key="database"):
+        super().__init__(title, scenario, limits, key)
+
+
+class RatioToOff(Ratio):
+    """The target for the ratio to the same engine with the settings off."""
+
+    def value(self, figures, subject):
+        result = figures["scenarios"].get(self.scenario)
+        found = result and report.ratio(result, subject, subject.removesuffix(", on"), self.key)
+        return found[0] if found else None
+
+
+class AtLeast:
+    """Mixed into a target whose limits are the lowest values that are aimed at."""
+
+    limit_format = "%g or more"
+
+    def is_reached(self, _figures, _subject, value, limit):
+        return value >= limit
+
+
+class MoreThanDirect(AtLeast, RatioToDirect):
+    pass
+
+
+class MoreThanOff(AtLeast, RatioToOff):
+    pass
 
 
 class Plain(Target):
@@ -123,6 +159,9 @@ OF_ENGINES = (
     Ratio("short connections over TLS", "secured-c", (0.85, 0.80)),
     Ratio("select 1 at a fixed 8,000/s", "fixed", (0.85, 0.75)),
     Ratio("one client", "one", (0.85, 0.75)),
+    Ratio("select 1, simple protocol: database, pooler and client together", "together", (0.92, 0.92), "all"),
+    Ratio("point select, 8 clients: database, pooler and client together", "together-8", (0.92, 0.92), "all"),
+    Ratio("BEGIN, select, COMMIT: database, pooler and client together", "block", (0.92, 0.92), "all"),
     RatioToHaproxy("select 1, against haproxy", "select1", (None, 0.75)),
     Added("one client: median latency added to a direct connection, to the reference's", "one",
           (1, 1), "p50"),
@@ -138,6 +177,21 @@ OF_ENGINES = (
     Plain("p99 beside SHOW CLIENTS on 10,000, to quiet", "show", (2, 2), "times"),
     Plain("p99 beside RELOAD of 10,000 users and databases, to quiet", "reload", (2, 2), "times"),
     Plain("p99 beside RELOAD of 200,000 users, to quiet", "user-list", (2, 2), "times"),
+)
+
+ON = tuple(engine + ", on" for engine in ENGINES)
+OF_DATABASE = (
+    RatioToDirect("point select: CPU time of PostgreSQL, to a direct connection", "unnamed", (0.5, 0.5)),
+    RatioToDirect("join: CPU time of PostgreSQL, to a direct connection", "unnamed-join", (0.3, 0.3)),
+    MoreThanDirect("join: throughput, to a direct connection", "unnamed-join", (2.5, 2.5), "tps"),
+    RatioToDirect("insert: CPU time of PostgreSQL, to a direct connection", "unnamed-insert", (None, None)),
+    RatioToOff("BEGIN, select, COMMIT: CPU time of PostgreSQL, to the settings off", "block", (0.9, 0.9), "database"),
+    MoreThanOff("the same, clients 1 ms away: throughput, to the settings off", "block-far", (1.3, 1.3), "tps"),
+    *(RatioToDirect("%s by %s: CPU time of PostgreSQL, to a direct connection" % (title, driver),
+                    "%s-%s" % (name, driver), limits)
+      for driver in DRIVERS for title, name, limits in (
+          ("point select", "unnamed", (0.5, 0.5)), ("join", "unnamed-join", (0.3, 0.3)),
+          ("insert", "unnamed-insert", (None, None)))),
 )
 
 OF_WORKERS = (
@@ -194,9 +248,14 @@ class Aims:
 
 ENGINE_AIMS = Aims("targets (ratios of CPU time to the reference unless said; an aim is a limit)",
                    "figures", ENGINES, OF_ENGINES)
+DATABASE_AIMS = Aims("targets of what is saved in the database (with both settings on)", "database", ON, OF_DATABASE)
 WORKER_AIMS = Aims("targets (ratios to one worker, or percent)", "workers", SEVERAL, OF_WORKERS)
 
 
 def of(figures):
     """Returns the targets for the kind of run that the figures are from."""
-    return WORKER_AIMS if figures["options"].get("workers") else ENGINE_AIMS
+    if figures["options"].get("workers"):
+        return WORKER_AIMS
+    measured = figures["scenarios"].values()
+    is_about_database = measured and all(report.has_column(result, "all") for result in measured)
+    return DATABASE_AIMS if is_about_database else ENGINE_AIMS

@@ -13,6 +13,11 @@ import waiting
 
 TOP = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
 BENCH = os.path.join(TOP, "test/bench/bench.py")
+sys.path.append(os.path.dirname(BENCH))
+
+import database  # noqa: E402
+import machine  # noqa: E402
+
 SCENARIOS = ("pipeline", "crowd", "idle", "show")
 
 
@@ -72,6 +77,21 @@ def test_what_a_transaction_costs_together(bench, tmp_path):
     for row, in rounds.values():
         assert row["tps"] > 0 and row["database"] > 0 and row["client"] > 0
         assert row["all"] == pytest.approx(row["database"] + row.get("cpu", 0) + row["client"])
+
+
+@pytest.mark.parametrize("name", database.DRIVERS)
+def test_drivers_take_the_place_of_pgbench(bench, tmp_path, name):
+    try:
+        database.program_of(name)
+    except machine.Trouble as trouble:
+        pytest.skip(str(trouble))
+    found, scenario = str(tmp_path / "figures.json"), "unnamed-" + name
+    bench("--quick", "--against", "none", "--opponents", "none", "--scenario", scenario, "--json", found)
+    with open(found) as figures:
+        rounds = json.load(figures)["scenarios"][scenario]["rounds"]
+    assert set(rounds) == {"pooler", "switched on"}
+    for row, in rounds.values():
+        assert min(row[key] for key in ("tps", "database", "client", "cpu", "p99")) > 0
 
 
 def test_an_interrupted_benchmark_keeps_what_it_has(command, tmp_path):
