@@ -120,11 +120,15 @@ static enum step back_applied(struct server *server, struct client *client)
 		back_replace(server, error_text(ERROR_INVALID_SERVER_PARAMETER));
 	if (failed)
 		return STEP_CLOSE;
-	/* the query was cancelled in the meantime, or there was nothing to run */
-	if (client->is_canceled || !client->conn.is_parked)
-		return back_settled(server, client);
+	/* the query was cancelled in the meantime, or there was nothing to run; if it
+	 * was the first one of a block, this server does not know the block, and what
+	 * the client sends until it ends it is answered without one */
+	enum step step = STEP_NEXT;
+	if (client->is_canceled || !client->conn.is_parked ||
+	    client->block.state == BLOCK_FAILED)
+		step = back_settled(server, client);
 	conn_unpark(&client->conn);
-	return STEP_NEXT;
+	return step;
 }
 
 static void back_end_query(struct server *server, struct client *client, uint64_t now)

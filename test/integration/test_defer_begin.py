@@ -1,9 +1,11 @@
 """defer_begin: BEGIN goes to the server with the first statement, and clients notice nothing."""
 
 import os
+import threading
 
 import pytest
 
+import fakeserver
 import postgres
 import waiting
 import wire
@@ -272,6 +274,32 @@ def test_cancel_while_it_waits_for_a_server(pooler):
         assert client.query("commit").tag == "ROLLBACK"
         holder.query("commit")
         assert client.value("select 5") == "5"
+
+
+def test_cancel_while_the_server_is_prepared_for_it(make_pooler, fake):
+    """What the client sends until its failed block ends is not for the server, to which it is still linked."""
+    asked, go_on = threading.Event(), threading.Event()
+
+    def hold(session, sql):
+        asked.set()
+        assert go_on.wait(waiting.DEADLINE)
+        return fakeserver.plain_answer(sql)
+
+    def script(session):
+        session.login()
+        session.serve([("SET ", hold)])
+
+    pooler = make_pooler({"db": fake(script).conn()}, settings=settings())
+    with pooler.connect(user=USER, application_name="other") as client:
+        client.query("begin")
+        client.send(wire.query("select 2"))
+        assert asked.wait(waiting.DEADLINE)
+        pooler.raw().send(wire.cancel_request(client.key))
+        assert client.finish().errors[0].field("C") == "57014"
+        client.send(wire.query("rollback"))
+        go_on.set()
+        assert client.finish().tag == "ROLLBACK"
+        assert client.value("select 3") == "fake"
 
 
 def test_full_queue(make_pooler, pg, table):
