@@ -17,8 +17,9 @@
 unsigned evict_silent(struct site *site);
 
 /* A client is there that was found to be one too many: closes it, or if there are too
- * many of all addresses, the oldest one of its site that is in mid-login although it is
- * its turn. */
+ * many of all addresses, the oldest other one of its site that is in mid-login although
+ * it is its turn; if it has none, that of the next worker that has one.  Only if nobody
+ * has one, the client itself gives way. */
 void evict_for(struct client *client, enum strangers_verdict verdict);
 
 #endif

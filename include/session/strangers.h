@@ -26,6 +26,9 @@ enum strangers_verdict {
  * sockets have no address, and count in total only. */
 enum strangers_verdict strangers_enter(struct strangers *strangers,
     const struct sock_addr *from, const struct settings *settings);
+/* Whether more are counted than max_login_clients allows. */
+bool strangers_are_too_many(
+    const struct strangers *strangers, const struct settings *settings);
 /* A client that was counted has proven who it is, or leaves. */
 void strangers_leave(struct strangers *strangers, const struct sock_addr *from);
 

@@ -4,6 +4,7 @@
  */
 #include "login/evict.h"
 
+#include "base/mem.h"
 #include "login/login.h"
 #include "session/client.h"
 #include "session/workers.h"
@@ -41,9 +42,64 @@ unsigned evict_silent(struct site *site)
 	return sum;
 }
 
-void evict_for(struct client *newest, enum strangers_verdict verdict)
+/* ---- too many strangers ---- */
+
+/* Closes the oldest client of this site that is in mid-login although it is its turn,
+ * but for this one and those that have just come.  False: there is none. */
+static bool evict_oldest(
+    struct site *site, const struct client *spared, uint64_t age_us)
 {
 	struct client *client;
+
+	list_for (client, &site->login_clients, site_node) {
+		if (!client->is_stranger || client->conn.is_doomed ||
+		    client == spared || login_is_at_work(client) ||
+		    loop_now(site->loop) - client->conn.connect_us < age_us)
+			continue;
+		/* it closes later in this turn, in which more may come */
+		client_prove(client);
+		client_fatal(client, ERROR_TOO_MANY_LOGINS);
+		return true;
+	}
+	return false;
+}
+
+/* Goes from worker to worker until one has such a client: twice around, because those
+ * that have just come are spared at first, and at last to where it began. */
+struct search {
+	struct thread_message message;
+	struct workers *workers;
+	unsigned from, at, round;
+};
+
+static void search_on(struct search *s)
+{
+	do
+		s->at = s->at == s->workers->worker_count ? 0 : s->at + 1;
+	while (s->at == s->from ? s->round++ == 0
+				: workers_is_unresponsive(s->workers, s->at));
+	workers_post(&s->workers->members[s->at], &s->message);
+}
+
+static void search_arrived(struct thread_message *message)
+{
+	struct search *s = container_of(message, struct search, message);
+	struct site *site = s->workers->members[s->at].site;
+	uint64_t age_us = s->round == 0 ? EVICT_AGE_US : 0;
+
+	/* some may have gone meanwhile; and mailboxes that are being freed take nothing
+	 */
+	if (site->shutdown == SHUTDOWN_NOW ||
+	    !strangers_are_too_many(site->strangers, site_settings(site)) ||
+	    evict_oldest(site, NULL, age_us) || s->at == s->from)
+		mem_free(s);
+	else
+		search_on(s);
+}
+
+void evict_for(struct client *newest, enum strangers_verdict verdict)
+{
+	struct worker *own = newest->conn.site->worker;
 
 	/* its first bytes may have been enough for a proof, or for its end */
 	if (!newest->is_stranger || newest->conn.is_doomed)
@@ -52,16 +108,11 @@ void evict_for(struct client *newest, enum strangers_verdict verdict)
 		client_fatal(newest, ERROR_TOO_MANY_LOGINS_OF_ADDRESS);
 	if (verdict != STRANGERS_OF_ALL)
 		return;
-	/* The oldest come first, and the newest is one of them.  Where it is alone, the
-	 * others are at other sites: it may stay, so that the administrator gets in. */
-	list_for (client, &newest->conn.site->login_clients, site_node) {
-		if (!client->is_stranger || client->conn.is_doomed ||
-		    login_is_at_work(client) ||
-		    (client == newest && newest->conn.site->worker))
-			continue;
-		/* it closes later in this turn, in which more may come */
-		client_prove(client);
-		client_fatal(client, ERROR_TOO_MANY_LOGINS);
+	if (evict_oldest(newest->conn.site, own ? newest : NULL, 0) || !own)
 		return;
-	}
+	struct search *s = mem_zero(sizeof(*s));
+	s->message.handle = search_arrived;
+	s->workers = own->workers;
+	s->from = s->at = own->index;
+	search_on(s);
 }

@@ -1,6 +1,8 @@
 /*
  * Counts lines in a table of fixed size, so that strangers with many addresses cost
- * neither memory nor time.  Two that meet in one place of it begin anew by turns.
+ * neither memory nor time.  One that finds all its places taken by others of the last
+ * minute shares the first of them, and its count: so there are never more lines in a
+ * minute than the table has places, times the limit.
  */
 #include "session/log_flood.h"
 
@@ -8,7 +10,7 @@
 
 #include "base/mem.h"
 
-enum { MINUTE_US = 60000000, MINUTE_S = 60, PLACES = 1024 };
+enum { MINUTE_US = 60000000, PLACES = 1024, WAYS = 8 };
 
 struct log_flood {
 	struct place {
@@ -47,18 +49,26 @@ bool log_flood_holds(
 {
 	unsigned most = (unsigned)site_settings(site)->log_lines_per_address;
 	uint64_t now_us = loop_now(site->loop);
+	struct place *place = NULL, *unused = NULL;
 	uint8_t origin[SOCK_ORIGIN];
 	uint64_t hash = (uintptr_t)fmt;
+	bool is_same = false;
 
 	if (!most)
 		return false;
 	sock_addr_origin(from, origin);
 	for (size_t i = 0; i < SOCK_ORIGIN; i++)
 		hash = (hash ^ origin[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
-	struct place *place = &site->log_flood->places[(hash >> 32) % PLACES];
-	bool is_same =
-	    place->fmt == fmt && memcmp(place->origin, origin, sizeof(origin)) == 0;
-	if (!is_same || now_us - place->since_us > MINUTE_US) {
+	for (size_t i = WAYS; i-- > 0 && !is_same;) {
+		place = &site->log_flood->places[((hash >> 32) + i) % PLACES];
+		is_same = place->fmt == fmt &&
+			  memcmp(place->origin, origin, sizeof(origin)) == 0;
+		if (!place->fmt || now_us - place->since_us > MINUTE_US)
+			unused = place;
+	}
+	if (!is_same && unused)
+		place = unused;
+	if (!place->fmt || now_us - place->since_us > MINUTE_US) {
 		if (is_same && place->count > most)
 			tell(site, from, fmt, "were left out", place->count - most);
 		place->fmt = fmt;

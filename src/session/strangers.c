@@ -66,18 +66,24 @@ static int count_at(struct strangers *strangers, const struct sock_addr *from, i
 	return count;
 }
 
+bool strangers_are_too_many(
+    const struct strangers *strangers, const struct settings *settings)
+{
+	return settings->max_login_clients > 0 &&
+	       atomic_load(&strangers->count) > settings->max_login_clients;
+}
+
 enum strangers_verdict strangers_enter(struct strangers *strangers,
     const struct sock_addr *from, const struct settings *settings)
 {
-	int all = atomic_fetch_add(&strangers->count, 1) + 1;
+	atomic_fetch_add(&strangers->count, 1);
 	int here = from->family == AF_UNIX ? 0 : count_at(strangers, from, 1);
 
 	if (settings->max_login_clients_per_address > 0 &&
 	    here > settings->max_login_clients_per_address)
 		return STRANGERS_OF_ADDRESS;
-	if (settings->max_login_clients > 0 && all > settings->max_login_clients)
-		return STRANGERS_OF_ALL;
-	return STRANGERS_FIT;
+	return strangers_are_too_many(strangers, settings) ? STRANGERS_OF_ALL
+							   : STRANGERS_FIT;
 }
 
 void strangers_leave(struct strangers *strangers, const struct sock_addr *from)

@@ -63,9 +63,8 @@ def test_too_many_in_total(make_pooler, pg, workers):
     held = []
     for _ in range(40):
         held += silent(pooler, 1)
-    waiting.wait_for(lambda: pooler.log().count("closing because: too many incomplete logins") >= (
-        34 if workers == 1 else 10))
-    waiting.wait_for(lambda: login_clients(pooler) <= (6 if workers == 1 else 10))
+    waiting.wait_for(lambda: pooler.log().count("closing because: too many incomplete logins") == 34)
+    waiting.wait_for(lambda: login_clients(pooler) == 6)
     if workers == 1:
         for sock in held[:-6]:
             error = told(sock)
