@@ -10,10 +10,11 @@ import subprocess
 import sys
 import time
 
-BITS = ("split", "late", "reset", "clients", "servers", "cancel", "admin", "reload", "stalls", "calls", "dns")
+BITS = ("split", "late", "reset", "clients", "servers", "cancel", "admin", "reload", "stalls", "calls", "dns", "takeover", "kill")
 EVERYTHING = (1 << len(BITS)) - 1
 # A run whose faults differ finds what all of them together hide.
-MIXES = (EVERYTHING, 0, 1 | 8 | 32, EVERYTHING & ~(2 | 4 | 256), 64 | 128 | 16, EVERYTHING)
+MIXES = (EVERYTHING, 0, 1 | 8 | 32, EVERYTHING & ~(2 | 4 | 256 | 2048 | 4096), 64 | 128 | 16, 2048,
+         EVERYTHING & ~(2048 | 4096), 1 | 8 | 16 | 32 | 2048 | 4096, 1 | 256, EVERYTHING)
 
 
 class Run:
@@ -105,20 +106,21 @@ def main():
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--seconds", type=int, default=600, help="simulated, of each run")
     parser.add_argument("--faults", type=int, help="bits: " + " ".join(BITS))
-    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--workers", default="1", help="such as 1,3: by turns")
     parser.add_argument("--shorten", type=float, default=300, help="real seconds to spend on it")
     parser.add_argument("--twice", action="store_true", help="the first seed twice: both runs are the same")
     parser.add_argument("--keep-going", action="store_true")
     args = parser.parse_args()
     runs = int(args.hours * 3600 / args.seconds + 0.999) if args.hours else args.seeds
+    workers = [int(n) for n in args.workers.split(",")]
     passed = failed = 0
     begun = time.monotonic()
     for i in range(runs):
         if args.budget and i and time.monotonic() - begun > args.budget:
             break
         faults = args.faults if args.faults is not None else MIXES[(args.seed + i) % len(MIXES)]
-        options = {"seed": args.seed + i, "clients": args.clients, "mask": 2 ** 64 - 1,
-                   "seconds": args.seconds, "faults": faults, "workers": args.workers}
+        options = {"seed": args.seed + i, "clients": args.clients, "mask": 2 ** 64 - 1, "seconds": args.seconds,
+                   "faults": faults, "workers": workers[(args.seed + i) // len(MIXES) % len(workers)]}
         run = Run(args.program, options)
         if run.failure:
             failed += 1

@@ -3,8 +3,6 @@
  *
  * Simulates the whole pooler from a seed: see test/README.md.
  */
-#include "sim.h"
-
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
@@ -16,8 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/daemon.h"
-#include "daemon/site_build.h"
+#include "sim_process.h"
 
 enum {
 	CHECK_US = 5000000,
@@ -25,35 +22,6 @@ enum {
 	REST_US = 200000000,
 	END_US = 100000000
 };
-
-/* ---- the pooler ---- */
-
-void __real_site_build_run(struct site *site);
-void __wrap_site_build_run(struct site *site);
-
-void __wrap_site_build_run(struct site *site)
-{
-	if (!world.site)
-		world.site = site;
-	__real_site_build_run(site);
-	if (world.site == site)
-		world.site = NULL;
-}
-
-static void *pooler_main(void *arg)
-{
-	const struct options options = {
-	    .action = OPTIONS_RUN, .program = "pgbouncer", .file = config_path()};
-
-	(void)arg;
-	world.exit_code = daemon_run(&options);
-	note("pooler ends", (uint64_t)world.exit_code, 0);
-	MUST(world.is_healing, "the pooler has ended with %d", world.exit_code);
-	MUST(world.exit_code == 0, "the pooler ends with %d", world.exit_code);
-	MUST(net_open_files() == 0, "%zu descriptors are left open", net_open_files());
-	world.is_over = true;
-	return NULL;
-}
 
 /* ---- the course of a run ---- */
 
@@ -92,14 +60,15 @@ static void go_on(struct event *e)
 		break;
 	case HEALING:
 		MUST(!is_late, "some clients do not come to an end");
-		if (clients_are_done() && admin_is_done())
+		if (clients_are_done() && admin_is_done() && takeover_is_done())
 			enter(RESTING, REST_US);
 		break;
 	case RESTING:
 		if (!is_late)
 			break;
 		checks_empty();
-		sim_signal(SIGTERM);
+		world.is_ending = true;
+		process_signal_all(SIGTERM);
 		enter(ENDING, END_US);
 		break;
 	case ENDING:
@@ -131,17 +100,18 @@ static void simulate(const struct sim_options *options)
 	servers_init();
 	clients_init();
 	admin_init();
+	takeover_init();
 	course.event.run = go_on;
 	enter(WORKING, (uint64_t)options->seconds * 1000000);
 	event_in(&course.event, CHECK_US);
-	task_new(pooler_main, NULL);
+	process_start(false);
 	world_run();
 	snprintf(command, sizeof(command), "rm -rf %s", folder);
 	if (system(command) != 0)
 		perror(command);
 	printf("seed %llu: ok, %.1f min in %.1f s, %llu queries, %llu logins, %llu "
-	       "refused, %llu errors, %llu faults, %llu cancels, %llu commands, %llu "
-	       "turns, hash %016llx\n",
+	       "refused, %llu errors, %llu faults, %llu commands, %llu takeovers, %llu "
+	       "kills, %llu turns, hash %016llx\n",
 	    (unsigned long long)options->seed,
 	    (double)(world.now_us - 1000000000) / 6e7,
 	    (double)(real_us() - begun) / 1e6, (unsigned long long)world.counts.queries,
@@ -149,8 +119,9 @@ static void simulate(const struct sim_options *options)
 	    (unsigned long long)world.counts.refused,
 	    (unsigned long long)world.counts.errors,
 	    (unsigned long long)world.counts.faults,
-	    (unsigned long long)world.counts.cancels,
 	    (unsigned long long)world.counts.commands,
+	    (unsigned long long)world.counts.takeovers,
+	    (unsigned long long)world.counts.kills,
 	    (unsigned long long)world.counts.turns, (unsigned long long)world.hash);
 }
 
@@ -214,5 +185,11 @@ int main(int argc, char **argv)
 		}
 	}
 	simulate(&o);
+	fflush(stdout);
+#ifdef __SANITIZE_ADDRESS__
+	/* what killed processes had is not given back */
+	if (world.counts.kills)
+		_exit(0);
+#endif
 	return 0;
 }

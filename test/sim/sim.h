@@ -19,18 +19,20 @@
 
 /* ---- options of a run: what shortening makes smaller ---- */
 enum fault {
-	FAULT_SPLIT = 1,    /* bytes arrive in pieces, queues are small */
-	FAULT_LATE = 2,     /* some bytes are late */
-	FAULT_RESET = 4,    /* connections are reset, or nothing passes any more */
-	FAULT_CLIENTS = 8,  /* clients vanish in the middle of something */
-	FAULT_SERVERS = 16, /* servers end connections, restart, refuse, hang */
-	FAULT_CANCEL = 32,  /* clients cancel queries */
-	FAULT_ADMIN = 64,   /* an administrator disturbs */
-	FAULT_RELOAD = 128, /* and changes the configuration */
-	FAULT_STALLS = 256, /* the pooler's process stands still for a moment */
-	FAULT_CALLS = 512,  /* descriptors are lacking */
-	FAULT_DNS = 1024,   /* names are resolved late, not at all, or otherwise */
-	FAULT_ALL = 2047,
+	FAULT_SPLIT = 1,       /* bytes arrive in pieces, queues are small */
+	FAULT_LATE = 2,        /* some bytes are late */
+	FAULT_RESET = 4,       /* connections are reset, or nothing passes any more */
+	FAULT_CLIENTS = 8,     /* clients vanish in the middle of something */
+	FAULT_SERVERS = 16,    /* servers end connections, restart, refuse, hang */
+	FAULT_CANCEL = 32,     /* clients cancel queries */
+	FAULT_ADMIN = 64,      /* an administrator disturbs */
+	FAULT_RELOAD = 128,    /* and changes the configuration */
+	FAULT_STALLS = 256,    /* the pooler's process stands still for a moment */
+	FAULT_CALLS = 512,     /* descriptors are lacking */
+	FAULT_DNS = 1024,      /* names are resolved late, not at all, or otherwise */
+	FAULT_TAKEOVER = 2048, /* another process takes over */
+	FAULT_KILL = 4096,     /* and one of the two is killed */
+	FAULT_ALL = 8191,
 };
 
 struct sim_options {
@@ -49,8 +51,8 @@ struct event {
 	void (*run)(struct event *e);
 };
 
-struct site;
 struct task;
+struct process;
 
 struct world {
 	struct sim_options options;
@@ -62,12 +64,12 @@ struct world {
 	struct task *current;     /* NULL: the world itself runs */
 	uint64_t rng;             /* for the order of tasks, and the kernel */
 	bool is_over;
-	bool is_healing;   /* no more faults: everybody comes to an end */
-	struct site *site; /* of the pooler; NULL: it does not run */
-	int exit_code;     /* of the pooler; -1: it has not ended */
+	bool is_healing;     /* no more faults: everybody comes to an end */
+	bool is_ending;      /* the pooler was told to end */
+	uint64_t stalled_us; /* until when something has stood still, the last time */
 	struct {
 		uint64_t queries, errors, logins, refused, cancels, commands, faults,
-		    bytes, turns, transactions;
+		    bytes, turns, transactions, takeovers, kills;
 	} counts;
 };
 extern struct world world;
@@ -110,10 +112,13 @@ void world_init(const struct sim_options *options);
 void world_run(void);
 
 /* ---- threads ---- */
-struct task *task_new(void *(*fn)(void *), void *arg);
+struct task *task_new(void *(*fn)(void *), void *arg, struct process *process);
+struct process *task_process(const struct task *t);
 /* Waits until the object is woken; false: until then.  UINT64_MAX: without limit. */
 bool task_wait(const void *object, uint64_t until_us);
 void task_yield(void);
+/* A call of the system: another thread may run first. */
+void task_may_yield(void);
 void task_wake(const void *object);
 void task_wake_one(const void *object);
 
@@ -128,8 +133,11 @@ struct end {
 	struct end *peer;
 	struct buf in; /* what has arrived, from in_from on */
 	size_t in_from, flying;
-	uint64_t last_us; /* when the last segment arrives */
-	int error;        /* pending */
+	uint64_t last_us;     /* when the last segment arrives */
+	uint64_t sent, taken; /* bytes for this end, and those that it has read */
+	struct list passed;   /* struct passed: descriptors for this end */
+	int pid;              /* of the process at a unix socket */
+	int error;            /* pending */
 	bool is_open, is_connected, has_fin, has_sent_fin, is_reset, wants_room;
 	struct file *file;   /* the pooler's */
 	struct actor *actor; /* or a simulated peer's */
@@ -182,8 +190,6 @@ struct place {
 void place_open(struct place *p);
 void place_close(struct place *p);
 
-size_t net_open_files(void); /* descriptors of the pooler */
-
 /* ---- names ---- */
 struct sim_name {
 	const char *name;
@@ -191,9 +197,6 @@ struct sim_name {
 	bool fails;
 };
 extern struct sim_name sim_names[];
-
-/* ---- signals, which the loop handles ---- */
-void sim_signal(int signo);
 
 /* ---- what a session has: parameters as PostgreSQL has them ---- */
 enum { GUCS = 6, GUC_LEN = 96 };
@@ -252,9 +255,15 @@ void config_write_first(void);
 void config_write_random(uint64_t *rng);
 void config_write_calm(void);
 const char *config_path(void);
+/* The auth_type of all of them. */
+const char *config_auth_type(void);
+static inline bool config_asks_for_proof(void)
+{
+	return config_auth_type()[0] != 't';
+}
 
 /* ---- invariants ---- */
-void checks_turn(void);  /* after each turn of the pooler's loop */
+void checks_turn(void);  /* between two turns of a loop of the pooler */
 void checks_empty(void); /* when all have left */
 
 #endif

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim.h"
+#include "sim_login.h"
+#include "sim_process.h"
 #include "views/views.def"
 #include "wire/codec.h"
 
@@ -26,6 +27,7 @@ struct admin {
 	unsigned repairs; /* how many commands of a repair are done */
 	bool is_repairing;
 	char victim[24]; /* the id of some client */
+	struct sim_proof proof;
 };
 
 static struct admin admins[ADMINS];
@@ -108,7 +110,7 @@ static void order_reload(struct admin *a)
 {
 	config_write_random(&a->rng);
 	if (draw_chance(&a->rng, 300))
-		sim_signal(SIGHUP);
+		process_signal(process_serving(), SIGHUP);
 	else
 		order(a, "RELOAD");
 	if (a->state == READY)
@@ -226,6 +228,16 @@ static void note_columns(struct admin *a, const uint8_t *body, size_t len)
 	MUST(!c.overrun && cursor_left(&c) == 0, "%s: broken columns", a->command);
 }
 
+static void prove(struct admin *a, const uint8_t *body, size_t len)
+{
+	struct buf b;
+
+	buf_init(&b, 0);
+	(void)sim_proof_answer(&a->proof, body, len, &b);
+	actor_send(&a->actor, b.bytes, b.len);
+	buf_done(&b);
+}
+
 static void got(struct admin *a, uint8_t type, const uint8_t *body, size_t len)
 {
 	struct error_fields f;
@@ -252,9 +264,11 @@ static void got(struct admin *a, uint8_t type, const uint8_t *body, size_t len)
 			    : draw_between(&a->rng, 1000,
 				  draw_chance(&a->rng, 300) ? 100000 : 8000000));
 		return;
+	case 'R':
+		prove(a, body, len);
+		return;
 	case 'C':
 	case 'N':
-	case 'R':
 	case 'S':
 	case 'K':
 	case 'I':
@@ -292,8 +306,10 @@ static void ended(struct actor *actor, int errnum)
 
 static void connected(struct actor *actor)
 {
+	struct admin *a = (struct admin *)actor;
 	struct buf b;
 
+	sim_proof_begin(&a->proof, "adm", false);
 	buf_init(&b, 0);
 	size_t at = codec_begin_startup(&b, 0x30000);
 	codec_put_param(&b, "user", "adm");
@@ -367,8 +383,8 @@ void admin_finish(void)
 /* A SUSPEND locks out consoles that have left, while another one keeps it up. */
 void admin_watch(void)
 {
-	if (is_on() && world.now_us - repaired_us > 4 * CALM_US && world.site)
-		sim_signal(SIGUSR2);
+	if (is_on() && world.now_us - repaired_us > 4 * CALM_US)
+		process_signal(process_serving(), SIGUSR2);
 }
 
 bool admin_is_done(void)

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,15 +17,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/err.h"
 #include "base/mem.h"
-#include "net/loop.h"
 #include "sim_net.h"
+#include "sim_process.h"
 
 /* The wall clock begins here. */
 #define WALL_US (INT64_C(1767225600) * 1000000)
 
-enum { SIM_PID = 4711, SIM_UID = 1000, SIGNALS = 32 };
+enum { SIM_UID = 1000, BLOCKS_US = 30000000, STEP_US = 500 };
 
 /* NULL and errno: it is not open. */
 static struct file *open_file(int fd)
@@ -61,9 +59,11 @@ int __wrap_socket(int family, int type, int protocol)
 	struct file *f;
 	int fd = file_new(FILE_SOCKET, &f);
 
-	(void)type, (void)protocol;
-	if (fd >= 0)
+	(void)protocol;
+	if (fd >= 0) {
 		f->family = family;
+		f->waits = !(type & SOCK_NONBLOCK);
+	}
 	return fd;
 }
 
@@ -89,9 +89,16 @@ int __wrap_bind(int fd, const struct sockaddr *addr, socklen_t len)
 	struct file *f = file_of(fd);
 	const struct sockaddr_in *in = (const void *)addr;
 
+	if (addr->sa_family == AF_UNIX && local_bind(f, addr, len) < 0)
+		return -1;
 	memcpy(&f->bound, addr, len);
 	f->bound_len = len;
 	f->port = addr->sa_family == AF_INET ? ntohs(in->sin_port) : -1;
+	for (struct file *l = net_next_listener(NULL); l; l = net_next_listener(l))
+		if (f->port > 0 && l->port == f->port) {
+			errno = EADDRINUSE;
+			return -1;
+		}
 	return 0;
 }
 
@@ -146,8 +153,11 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
 		return -1;
 
 	if (level == SOL_SOCKET && name == SO_PEERCRED) {
-		const struct ucred nobody = {.uid = (uid_t)-1, .gid = (gid_t)-1};
-		memcpy(value, &nobody, sizeof(nobody));
+		int pid = local_peer(f);
+		const struct ucred peer = {.pid = pid,
+		    .uid = pid ? SIM_UID : (uid_t)-1,
+		    .gid = pid ? SIM_UID : (gid_t)-1};
+		memcpy(value, &peer, sizeof(peer));
 		return 0;
 	}
 	if (level == SOL_SOCKET && name == SO_ERROR && f->end) {
@@ -170,10 +180,16 @@ int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t 
 static ssize_t send_to(int fd, const void *bytes, size_t len)
 {
 	struct file *f = file_of(fd);
+	uint64_t until_us = world.now_us + BLOCKS_US;
 	ssize_t n;
 
 	assert(f && f->end);
-	n = end_send(f->end, bytes, len);
+	task_may_yield();
+	while ((n = end_send(f->end, bytes, len)) < 0 && errno == EAGAIN && f->waits &&
+	       world.now_us < until_us) {
+		task_wait(bytes, world.now_us + STEP_US);
+		errno = EAGAIN;
+	}
 	note_bytes("send", (uint64_t)fd, bytes, n > 0 ? (size_t)n : 0);
 	return n;
 }
@@ -191,7 +207,6 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *m, int flags)
 	ssize_t n;
 
 	(void)flags;
-	assert(!m->msg_control);
 	for (size_t i = 0; i < m->msg_iovlen; i++)
 		total += m->msg_iov[i].iov_len;
 	all = mem_alloc(total + 1);
@@ -200,6 +215,11 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *m, int flags)
 	n = send_to(fd, all, total);
 	int errnum = errno;
 	mem_free(all);
+	for (struct cmsghdr *h = CMSG_FIRSTHDR(m); n > 0 && h; h = NULL) {
+		int passed;
+		memcpy(&passed, CMSG_DATA(h), sizeof(passed));
+		local_pass(file_of(fd)->end->peer, (size_t)n, file_of(passed));
+	}
 	errno = errnum;
 	return n;
 }
@@ -207,10 +227,16 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *m, int flags)
 static ssize_t receive_from(int fd, void *bytes, size_t room, bool is_peek)
 {
 	struct file *f = file_of(fd);
+	uint64_t until_us = world.now_us + BLOCKS_US;
 	ssize_t n;
 
 	assert(f && f->end);
-	n = end_receive(f->end, bytes, room, is_peek);
+	task_may_yield();
+	while ((n = end_receive(f->end, bytes, room, is_peek)) < 0 && errno == EAGAIN &&
+	       f->waits && world.now_us < until_us) {
+		task_wait(bytes, world.now_us + STEP_US);
+		errno = EAGAIN;
+	}
 	note_bytes("recv", (uint64_t)fd, bytes, n > 0 ? (size_t)n : 0);
 	return n;
 }
@@ -228,10 +254,33 @@ ssize_t __wrap___recv_chk(int fd, void *bytes, size_t room, size_t size, int fla
 
 ssize_t __wrap_recvmsg(int fd, struct msghdr *m, int flags)
 {
+	static uint64_t rng;
+	struct cmsghdr *header = CMSG_FIRSTHDR(m);
+
+	if (!rng)
+		rng = rng_for("recvmsg", 0);
+	if (draw_fault(&rng, FAULT_CALLS, 3000)) {
+		errno = ENOBUFS;
+		return -1;
+	}
+	ssize_t n = receive_from(
+	    fd, m->msg_iov->iov_base, m->msg_iov->iov_len, flags & MSG_PEEK);
+	struct end *end = file_of(fd)->end;
+	struct file *passed = n > 0 ? local_take(end, end->taken) : NULL;
+	int errnum = errno;
+
 	m->msg_controllen = 0;
 	m->msg_flags = 0;
-	return receive_from(
-	    fd, m->msg_iov->iov_base, m->msg_iov->iov_len, flags & MSG_PEEK);
+	if (passed) {
+		int number = file_adopt(passed);
+		header->cmsg_level = SOL_SOCKET;
+		header->cmsg_type = SCM_RIGHTS;
+		header->cmsg_len = CMSG_LEN(sizeof(number));
+		memcpy(CMSG_DATA(header), &number, sizeof(number));
+		m->msg_controllen = CMSG_SPACE(sizeof(number));
+	}
+	errno = errnum;
+	return n;
 }
 
 /* ---- descriptors of both kernels ---- */
@@ -259,7 +308,10 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int wait_ms);
 
 int __wrap_close(int fd)
 {
-	return file_of(fd) ? file_close(fd) : __real_close(fd);
+	if (file_of(fd))
+		return file_close(fd);
+	file_note_real(fd, NULL);
+	return __real_close(fd);
 }
 
 /* What is only there to take a number is a simulated descriptor. */
@@ -278,7 +330,11 @@ int __wrap_open(const char *path, int flags, ...)
 	va_start(ap, flags);
 	mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0;
 	va_end(ap);
-	return __real_open(path, flags, mode);
+	task_may_yield();
+	int fd = __real_open(path, flags, mode);
+	if (fd >= 0)
+		file_note_real(fd, process_current());
+	return fd;
 }
 
 int __wrap_fcntl(int fd, int command, ...)
@@ -341,6 +397,7 @@ ssize_t __wrap_write(int fd, const void *bytes, size_t len)
 	memcpy(&count, bytes, sizeof(count));
 	f->counter += count;
 	file_wake(f, EPOLLIN);
+	task_may_yield();
 	return (ssize_t)len;
 }
 
@@ -401,21 +458,39 @@ int __wrap_epoll_ctl(int fd, int op, int of, struct epoll_event *event)
 	return epoll_change(file_of(fd), op, of, event);
 }
 
-/* A turn of the loop takes some time, and sometimes the process stands still. */
+static void stall(uint64_t most_us)
+{
+	uint64_t us = draw_between(&world.rng, 1000, most_us);
+	uint64_t until_us = world.now_us + us;
+
+	note("stall", us, 0);
+	if (until_us > world.stalled_us)
+		world.stalled_us = until_us;
+	if (world.options.workers > 1 && draw_chance(&world.rng, 800))
+		task_wait(&world.stalled_us, until_us);
+	else
+		world.now_us = until_us;
+}
+
+/* A turn of the loop takes some time, and sometimes the process stands still, or one of
+ * its threads. */
 static void pass_time(void)
 {
 	world.now_us += draw_between(&world.rng, 1, 15);
-	if (draw_fault(&world.rng, FAULT_STALLS, 20))
-		world.now_us += draw_between(&world.rng, 1000, 2000000);
+	if (process_site() && draw_fault(&world.rng, FAULT_STALLS, 20))
+		stall(2000000);
 }
 
 int __wrap_epoll_wait(int fd, struct epoll_event *events, int most, int wait_ms)
 {
+	struct process_site *at = process_site();
 	struct file *f = file_of(fd);
 	uint64_t until_us;
 	int count;
 
 	world.counts.turns++;
+	if (at)
+		at->is_waiting = true;
 	checks_turn();
 	pass_time();
 	task_yield();
@@ -425,18 +500,33 @@ int __wrap_epoll_wait(int fd, struct epoll_event *events, int most, int wait_ms)
 			break;
 		task_wait(f, until_us);
 	}
+	if (at)
+		at->is_waiting = false;
 	return count;
+}
+
+static int look(struct pollfd *fds, nfds_t count)
+{
+	int ready = 0;
+
+	for (nfds_t i = 0; i < count; i++) {
+		struct file *f = file_of(fds[i].fd);
+		short what = f ? (short)file_ready(f) : fds[i].events;
+		fds[i].revents = what & (fds[i].events | POLLERR | POLLHUP);
+		ready += fds[i].revents != 0;
+	}
+	return ready;
 }
 
 int __wrap_poll(struct pollfd *fds, nfds_t count, int wait_ms)
 {
-	(void)wait_ms;
-	/* only writes to another process are waited for */
-	for (nfds_t i = 0; i < count; i++)
-		fds[i].revents = fds[i].events;
-	world.now_us += 1000;
-	task_yield();
-	return (int)count;
+	uint64_t until_us =
+	    wait_ms < 0 ? UINT64_MAX : world.now_us + (uint64_t)wait_ms * 1000;
+	int ready;
+
+	while ((ready = look(fds, count)) == 0 && world.now_us < until_us)
+		task_wait(fds, world.now_us + STEP_US);
+	return ready;
 }
 
 /* ---- time and chance ---- */
@@ -503,130 +593,6 @@ int __wrap_stat(const char *path, struct stat *st)
 	if (result == 0)
 		st->st_ctim = st->st_mtim;
 	return result;
-}
-
-/* ---- the process ---- */
-
-pid_t __wrap_getpid(void);
-uid_t __wrap_getuid(void);
-uid_t __wrap_geteuid(void);
-int __wrap_kill(pid_t pid, int signo);
-long __wrap_syscall(long number, ...);
-int __wrap_gethostname(char *name, size_t len);
-int __wrap_sigaction(int signo, const struct sigaction *act, struct sigaction *old);
-int __wrap_sigaltstack(const stack_t *stack, stack_t *old);
-int __wrap_loop_prepare_signals(struct loop *loop, struct err *err);
-void __wrap_loop_on_signal(struct loop *loop, int signo, signal_fn *fn, void *ctx);
-
-pid_t __wrap_getpid(void)
-{
-	return SIM_PID;
-}
-
-uid_t __wrap_getuid(void)
-{
-	return SIM_UID;
-}
-
-uid_t __wrap_geteuid(void)
-{
-	return SIM_UID;
-}
-
-int __wrap_kill(pid_t pid, int signo)
-{
-	(void)pid, (void)signo;
-	errno = ESRCH;
-	return -1;
-}
-
-long __wrap_syscall(long number, ...)
-{
-	(void)number;
-	return 0;
-}
-
-int __wrap_gethostname(char *name, size_t len)
-{
-	snprintf(name, len, "simulated");
-	return 0;
-}
-
-/* The faults of this program are its own. */
-int __wrap_sigaction(int signo, const struct sigaction *act, struct sigaction *old)
-{
-	(void)signo, (void)act;
-	if (old) {
-		memset(old, 0, sizeof(*old));
-		old->sa_handler = SIG_IGN;
-	}
-	return 0;
-}
-
-int __wrap_sigaltstack(const stack_t *stack, stack_t *old)
-{
-	(void)stack;
-	if (old) {
-		memset(old, 0, sizeof(*old));
-		old->ss_flags = SS_DISABLE;
-	}
-	return 0;
-}
-
-/* ---- signals ---- */
-
-static struct {
-	signal_fn *fn[SIGNALS];
-	void *ctx[SIGNALS];
-	uint32_t pending;
-	int fd;
-	struct watch *watch;
-} signals;
-
-static void signals_ready(void *ctx, int fd)
-{
-	uint64_t count;
-
-	(void)ctx;
-	(void)__wrap_read(fd, &count, sizeof(count));
-	for (int i = 0; i < SIGNALS; i++) {
-		if (!(signals.pending >> i & 1))
-			continue;
-		signals.pending &= ~(UINT32_C(1) << i);
-		signals.fn[i](signals.ctx[i], i);
-	}
-}
-
-static void signals_free(void *object)
-{
-	(void)object;
-	watch_free(&signals.watch);
-	file_close(signals.fd);
-}
-
-int __wrap_loop_prepare_signals(struct loop *loop, struct err *err)
-{
-	(void)err;
-	signals.fd = __wrap_eventfd(0, 0);
-	signals.watch = watch_new(loop, signals.fd, WATCH_READ, signals_ready, NULL);
-	loop_keep(loop, &signals, signals_free);
-	return 0;
-}
-
-void __wrap_loop_on_signal(struct loop *loop, int signo, signal_fn *fn, void *ctx)
-{
-	(void)loop;
-	signals.fn[signo] = fn;
-	signals.ctx[signo] = ctx;
-}
-
-void sim_signal(int signo)
-{
-	static const uint64_t one = 1;
-
-	note("signal", (uint64_t)signo, 0);
-	signals.pending |= UINT32_C(1) << signo;
-	(void)__wrap_write(signals.fd, &one, sizeof(one));
 }
 
 const char *__wrap_loop_method(struct loop *loop);

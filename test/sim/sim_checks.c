@@ -9,16 +9,17 @@
 #include "session/client.h"
 #include "session/server.h"
 #include "session/site.h"
-#include "sim.h"
+#include "session/workers.h"
+#include "sim_process.h"
 
 /* Turns between two looks; and how long a client may wait while a server rests. */
-enum { EVERY = 16, RESTS_MOST_US = 1000000 };
+enum { EVERY = 16, RESTS_MOST_US = 1000000, ORDER_US = 100000 };
 
-static struct {
-	uint64_t turns;
-	const struct pool *pool; /* in which a client waits while a server rests */
+/* The pool in which a client waits while a server rests, here and at another worker. */
+static struct odd {
+	const void *pool;
 	uint64_t since_us;
-} seen_so_far;
+} odd_here, odd_elsewhere;
 
 static bool is_armed(const struct deadline *d)
 {
@@ -45,12 +46,12 @@ static void check_slot(
 	MUST(pipeline_is_settled(&server->pipeline) && server->status == 'I',
 	    "server %llu rests and owes answers", (unsigned long long)server->conn.id);
 	MUST(server->conn.is_doomed || is_armed(&server->conn.deadline) ||
-		 world.site->catalog->suspended,
+		 server->conn.site->catalog->suspended,
 	    "server %llu rests without a deadline",
 	    (unsigned long long)server->conn.id);
 }
 
-static void check_asks(const struct pool *pool)
+static void check_requests(const struct pool *pool)
 {
 	struct pool_request *request;
 	size_t linked = 0;
@@ -72,47 +73,108 @@ static void check_asks(const struct pool *pool)
 	    "queues and waiting clients differ");
 }
 
-/* A client waits although a server rests: not for long. */
-static void check_rest(const struct pool *pool)
+static bool is_held(const struct pool *pool)
 {
-	bool is_held = pool_is_paused(pool) || pool->database->catalog->suspended ||
-		       pool->database->catalog->is_offered || pool->is_scheduled ||
-		       pool->is_killed;
-	bool is_odd = !is_held && queue_first_waiter(pool) && queue_idle_slot(pool);
+	const struct catalog *c = pool->database->catalog;
 
-	if (is_odd && !seen_so_far.pool) {
-		seen_so_far.pool = pool;
-		seen_so_far.since_us = world.now_us;
-	}
-	if (seen_so_far.pool == pool && !is_odd)
-		seen_so_far.pool = NULL;
-	MUST(!is_odd || seen_so_far.pool != pool ||
-		 world.now_us - seen_so_far.since_us < RESTS_MOST_US,
-	    "a client of %s waits while a server rests", pool->database->name);
+	return pool_is_paused(pool) || c->suspended || c->is_offered || c->is_leaving ||
+	       pool->is_scheduled || pool->is_killed;
 }
 
-static size_t check_pool(const struct pool *pool)
+/* A client waits although a server rests: not for long. */
+static void check_odd(
+    struct odd *odd, const void *pool, bool is_odd, const struct database *database)
 {
-	size_t servers = 0;
-	struct slot *slot;
-	int size = pool_size(pool) + pool_reserve_size(pool);
+	if (is_odd && !odd->pool) {
+		odd->pool = pool;
+		odd->since_us = world.now_us;
+	}
+	if (odd->pool == pool && !is_odd)
+		odd->pool = NULL;
+	MUST(!is_odd || odd->pool != pool || world.now_us < world.stalled_us ||
+		 world.now_us - odd->since_us < RESTS_MOST_US,
+	    "a client of %s waits while a server rests", database->name);
+}
 
-	for (int state = SLOT_NONE + 1; state < SLOT_STATE_COUNT; state++) {
+static void check_rest(const struct pool *pool)
+{
+	check_odd(&odd_here, pool,
+	    !is_held(pool) && queue_first_waiter(pool) && queue_idle_slot(pool),
+	    pool->database);
+}
+
+/* The same with a client of one worker and a server of another. */
+static void check_rest_elsewhere(const struct pool *pool)
+{
+	const struct central_pool *whole = pool->part.whole;
+	bool has_idle = false, has_waiter = false;
+
+	for (unsigned i = 0; i < pool->database->catalog->view.central->worker_count;
+	     i++) {
+		const struct central_part *part = whole->places[i].part;
+		const struct pool *other =
+		    part ? container_of(part, const struct pool, part) : NULL;
+		if (!other || is_held(other))
+			continue;
+		has_idle = has_idle || queue_idle_slot(other);
+		has_waiter = has_waiter || queue_first_waiter(other);
+	}
+	check_odd(&odd_elsewhere, whole, has_idle && has_waiter, pool->database);
+}
+
+/* ---- the order of waiting ---- */
+
+struct verdict __real_queue_grant(
+    struct pool_request *request, struct slot *slot, uint64_t now_us);
+struct verdict __wrap_queue_grant(
+    struct pool_request *request, struct slot *slot, uint64_t now_us);
+
+static uint64_t first_since(const struct central_part *part)
+{
+	const struct node *first = part ? list_first(&part->waiters) : NULL;
+
+	return first ? container_of(first, const struct pool_request, kind_node)
+			   ->queued_us
+		     : UINT64_MAX;
+}
+
+/* Whoever has waited longer comes first, at all workers that answer. */
+struct verdict __wrap_queue_grant(
+    struct pool_request *request, struct slot *slot, uint64_t now_us)
+{
+	const struct pool *pool = request->pool;
+	const struct central_pool *whole = pool->part.whole;
+	const struct catalog *c = pool->database->catalog;
+	uint64_t since_us =
+	    request->state == REQUEST_WAITING ? request->queued_us : now_us;
+	bool is_calm =
+	    world.now_us > world.stalled_us + 10 * ORDER_US && !is_held(pool);
+
+	MUST(first_since(&pool->part) >= since_us,
+	    "a client of %s is served before another one", pool->database->name);
+	for (unsigned i = 0; is_calm && i < c->view.central->worker_count; i++) {
+		const struct central_part *part = whole->places[i].part;
+		if (!part || part == &pool->part || part->is_closed ||
+		    whole->places[i].arriving)
+			continue;
+		uint64_t other_us = first_since(part);
+		MUST(other_us == UINT64_MAX || other_us + ORDER_US > since_us,
+		    "a client of %s is served before one of another worker that has "
+		    "waited %llu us longer",
+		    pool->database->name, (unsigned long long)(since_us - other_us));
+	}
+	return __real_queue_grant(request, slot, now_us);
+}
+
+static void check_pool(const struct pool *pool)
+{
+	struct slot *slot;
+
+	for (int state = SLOT_NONE + 1; state < SLOT_STATE_COUNT; state++)
 		list_for (slot, &pool->slots[state], node)
 			check_slot(pool, slot, (enum slot_state)state);
-		if (state != SLOT_ACTIVE_CANCEL)
-			servers += pool->slots[state].count;
-	}
-	/* one that looks whether a host is back does not count; sizes that are lowered
-	 * hold for new servers */
-	MUST(pool_size(pool) <= 0 ||
-		 (int)servers <= size + (pool->balance.pool_hosts.count > 1) ||
-		 world.options.faults & (FAULT_RELOAD | FAULT_ADMIN),
-	    "pool %s/%s has %zu servers, and pool_size is %d", pool->database->name,
-	    pool->user->name, servers, pool_size(pool));
-	check_asks(pool);
+	check_requests(pool);
 	check_rest(pool);
-	return servers;
 }
 
 /* Servers that count, of all workers. */
@@ -133,9 +195,10 @@ static void check_limits(struct catalog *c)
 	    s->max_server_connections);
 	list_for (db, &c->database_list, node) {
 		int most = scope_max_db_connections(scope_of_database(db));
-		MUST(most <= 0 || db->is_admin || db->server_count <= most,
-		    "%s has %d servers, and max_db_connections is %d", db->name,
-		    db->server_count, most);
+		int count = db->limit ? atomic_load(&db->limit->servers) : 0;
+		MUST(most <= 0 || db->is_admin || count <= most,
+		    "%s has %d servers, and max_db_connections is %d", db->name, count,
+		    most);
 	}
 }
 
@@ -157,25 +220,91 @@ static void check_clients(struct site *site)
 		    (unsigned long long)client->conn.id);
 }
 
-void checks_turn(void)
+static size_t servers_of(const struct pool *pool)
 {
-	struct site *site = world.site;
-	struct pool *pool;
+	size_t servers = pool->turn.has_claim;
+
+	for (int state = SLOT_NONE + 1; state < SLOT_STATE_COUNT; state++)
+		if (state != SLOT_ACTIVE_CANCEL)
+			servers += pool->slots[state].count;
+	return servers;
+}
+
+static size_t arriving_in(
+    const struct central *central, const struct central_pool *whole)
+{
 	size_t servers = 0;
 
-	if (!site || ++seen_so_far.turns % EVERY || site->shutdown == SHUTDOWN_NOW)
+	for (unsigned i = 0; i < central->worker_count; i++)
+		servers += (size_t)whole->places[i].arriving;
+	return servers;
+}
+
+static void check_size(const struct central *central, const struct pool *pool)
+{
+	const struct central_pool *whole = pool->part.whole;
+	size_t servers = arriving_in(central, whole);
+	int size = pool_size(pool) + pool_reserve_size(pool);
+
+	for (unsigned i = 0; i < central->worker_count; i++)
+		if (whole->places[i].part)
+			servers += servers_of(container_of(
+			    whole->places[i].part, const struct pool, part));
+	/* one that looks whether a host is back does not count; sizes that are lowered
+	 * hold for new servers */
+	MUST(pool_size(pool) <= 0 ||
+		 (int)servers <= size + (pool->balance.pool_hosts.count > 1) ||
+		 world.options.faults & (FAULT_RELOAD | FAULT_ADMIN | FAULT_TAKEOVER),
+	    "pool %s/%s has %zu servers, and pool_size is %d", pool->database->name,
+	    pool->user->name, servers, pool_size(pool));
+}
+
+/* What all workers have together, when each of them is between two turns. */
+static void check_together(const struct process *p)
+{
+	const struct catalog *control = p->control->catalog;
+	const struct central *central = control->view.central;
+	struct central_name *name;
+	struct pool *pool;
+	size_t servers = 0, at = 0;
+
+	for (unsigned i = 0; i < p->site_count; i++)
+		if (!p->sites[i].is_waiting || p->sites[i].is_leaving)
+			return;
+	for (unsigned i = 0; i < p->site_count; i++)
+		list_for (pool, &p->sites[i].site->catalog->pool_list, node) {
+			servers += servers_of(pool);
+			check_size(central, pool);
+			if (central->worker_count > 1)
+				check_rest_elsewhere(pool);
+		}
+	while (central->worker_count > 1 && (name = map_next(central->by_name, &at)))
+		if (name->type == CENTRAL_POOL)
+			servers += arriving_in(central,
+			    container_of(name, const struct central_pool, name));
+	MUST((int)servers == server_count(control),
+	    "%zu servers in lists and on their way, and %d are counted", servers,
+	    server_count(control));
+}
+
+void checks_turn(void)
+{
+	struct process *p = process_current();
+	struct process_site *at = process_site();
+	struct pool *pool;
+
+	if (!at || ++at->turns % EVERY || at->site->shutdown == SHUTDOWN_NOW ||
+	    at->is_leaving || !p->is_up)
 		return;
 	/* the servers here keep to the protocol; but the last words of one that is
 	 * terminated while it rests count */
-	MUST(site->protocol_errors == 0 || world.options.faults & FAULT_SERVERS,
+	MUST(at->site->protocol_errors == 0 || world.options.faults & FAULT_SERVERS,
 	    "a server is taken for one that violates the protocol");
-	list_for (pool, &site->catalog->pool_list, node)
-		servers += check_pool(pool) + pool->turn.has_claim;
-	MUST((int)servers == server_count(site->catalog),
-	    "%zu servers in lists, and %d are counted", servers,
-	    server_count(site->catalog));
-	check_limits(site->catalog);
-	check_clients(site);
+	list_for (pool, &at->site->catalog->pool_list, node)
+		check_pool(pool);
+	check_together(p);
+	check_limits(at->site->catalog);
+	check_clients(at->site);
 }
 
 /* Objects of clients and their messages; what stays belongs to servers or caches. */
@@ -190,9 +319,8 @@ static bool is_gone_with_clients(const char *name)
 	return false;
 }
 
-void checks_empty(void)
+static void check_empty(const struct site *site)
 {
-	struct site *site = world.site;
 	struct pool *pool;
 	struct slab *slab;
 
@@ -213,4 +341,13 @@ void checks_empty(void)
 		MUST(!is_gone_with_clients(slab->name) || slab->used == 0,
 		    "%zu objects of %s are left", slab->used, slab->name);
 	}
+}
+
+void checks_empty(void)
+{
+	const struct process *p = process_serving();
+
+	MUST(p, "nobody serves any more");
+	for (unsigned i = 0; i < p->site_count; i++)
+		check_empty(p->sites[i].site);
 }

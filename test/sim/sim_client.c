@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "sim.h"
+#include "sim_login.h"
 #include "wire/codec.h"
 
 enum {
@@ -92,6 +92,7 @@ struct client {
 	bool has_select;  /* its unnamed statement is none but a SELECT */
 	bool is_told_end; /* by a FATAL error */
 	bool is_shut;     /* it has closed its half of the connection */
+	struct sim_proof proof;
 };
 
 static struct client *clients;
@@ -520,6 +521,7 @@ static void forget_connection(struct client *c)
 {
 	event_cancel(&c->cancel_due);
 	buf_done(&c->out);
+	sim_proof_done(&c->proof);
 	c->first = c->count = 0;
 	c->state = GONE;
 	c->status = 0;
@@ -546,7 +548,7 @@ static bool may_be_cut(void)
 {
 	return world.options.faults &
 	       (FAULT_RESET | FAULT_SERVERS | FAULT_ADMIN | FAULT_RELOAD | FAULT_CALLS |
-		   FAULT_DNS | FAULT_STALLS | FAULT_LATE);
+		   FAULT_DNS | FAULT_STALLS | FAULT_LATE | FAULT_KILL);
 }
 
 static void ended(struct actor *a, int errnum)
@@ -554,7 +556,7 @@ static void ended(struct actor *a, int errnum)
 	struct client *c = (struct client *)a;
 
 	note("client is cut", c->id, (uint64_t)errnum);
-	MUST(may_be_cut() || c->is_shut,
+	MUST(may_be_cut() || c->is_shut || c->is_told_end,
 	    "client %u lost its connection (%s) without a reason", c->id,
 	    errnum ? strerror(errnum) : "closed");
 	world.counts.refused += c->state != SERVED;
@@ -574,9 +576,13 @@ static void set_start(struct client *c, struct buf *b, int i)
 static void connected(struct actor *a)
 {
 	struct client *c = (struct client *)a;
+	bool is_asked = config_asks_for_proof() && strcmp(c->database, "app") == 0;
+	bool is_wrong = config_asks_for_proof() && draw_chance(&c->rng, 20);
 	char user[16];
 
-	snprintf(user, sizeof(user), "u%u", (unsigned)draw_below(&c->rng, 3));
+	snprintf(
+	    user, sizeof(user), "u%u", (unsigned)draw_below(&c->rng, is_asked ? 4 : 3));
+	sim_proof_begin(&c->proof, user, is_wrong);
 	c->state = STARTING;
 	gucs_init(&c->model);
 	memset(c->told, 0, sizeof(c->told));
@@ -698,6 +704,14 @@ static void has_failed(struct client *c)
 	    c->id);
 }
 
+/* It has given a wrong password, or logs in together with too many others. */
+static bool is_refused(const struct client *c, const char *sqlstate)
+{
+	return c->state != SERVED &&
+	       ((c->proof.is_wrong && strcmp(sqlstate, "28P01") == 0) ||
+		   strcmp(sqlstate, "53300") == 0);
+}
+
 static void got_error(struct client *c, const uint8_t *body, size_t len)
 {
 	struct owed *o = head(c);
@@ -709,7 +723,8 @@ static void got_error(struct client *c, const uint8_t *body, size_t len)
 	SEEN("client %u: %s %s %s", c->id, f.severity, f.sqlstate, f.message);
 	world.counts.errors++;
 	if (strcmp(f.severity, "FATAL") == 0) {
-		MUST(may_be_cut() && strcmp(f.sqlstate, "08P01") != 0 &&
+		MUST((may_be_cut() || is_refused(c, f.sqlstate)) &&
+			 strcmp(f.sqlstate, "08P01") != 0 &&
 			 strcmp(f.sqlstate, "53200") != 0,
 		    "client %u got FATAL %s: %s", c->id, f.sqlstate, f.message);
 		world.counts.refused += c->state != SERVED;
@@ -864,8 +879,9 @@ static void got(struct client *c, uint8_t type, const uint8_t *body, size_t len)
 	c->progress_us = world.now_us;
 	switch (type) {
 	case 'R':
-		MUST(c->state == STARTING && get_u32(body) == 0,
-		    "client %u: another login", c->id);
+		MUST(c->state == STARTING, "client %u: another login", c->id);
+		(void)sim_proof_answer(&c->proof, body, len, &c->out);
+		flush(c);
 		return;
 	case 'K':
 		MUST(c->state == STARTING && len <= sizeof(c->key),

@@ -17,6 +17,15 @@ const char *config_path(void)
 	return path;
 }
 
+const char *config_auth_type(void)
+{
+	static const char *const types[] = {"trust", "trust", "trust", "scram-sha-256",
+	    "scram-sha-256", "md5", "plain"};
+	uint64_t rng = rng_for("auth_type", 0);
+
+	return types[draw_below(&rng, 7)];
+}
+
 /* Files have the simulated time. */
 static void set_time(const char *file)
 {
@@ -32,7 +41,9 @@ static void write_users(void)
 {
 	FILE *f = fopen(users, "w");
 
-	fprintf(f, "\"u0\" \"\"\n\"u1\" \"\"\n\"u2\" \"\"\n\"adm\" \"\"\n");
+	/* u3 is known to servers only */
+	fprintf(f, "\"u0\" \"password of u0\"\n\"u1\" \"password of u1\"\n"
+		   "\"u2\" \"password of u2\"\n\"adm\" \"password of adm\"\n");
 	fclose(f);
 	set_time(users);
 }
@@ -53,7 +64,7 @@ static void write_config(uint64_t *rng, bool is_broken)
 
 	fprintf(f,
 	    "[databases]\n"
-	    "app = host=10.1.0.1 pool_mode=transaction%s\n"
+	    "app = host=10.1.0.1 pool_mode=transaction auth_user=u0%s\n"
 	    "sess = host=10.1.0.1 pool_mode=session pool_size=%u\n"
 	    "stmt = host=10.1.0.2 pool_mode=statement\n"
 	    "named = host=primary.sim pool_mode=transaction\n"
@@ -64,11 +75,11 @@ static void write_config(uint64_t *rng, bool is_broken)
 		fprintf(f, "extra = host=10.1.0.2\n");
 	fprintf(f,
 	    "[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = 6432\nunix_socket_dir "
-	    "=\n"
-	    "auth_type = trust\nauth_file = %s\nadmin_users = adm\nio_engine = epoll\n"
+	    "= .\n"
+	    "auth_type = %s\nauth_file = %s\nadmin_users = adm\nio_engine = epoll\n"
 	    "pidfile = pid\nlog_stats = 0\nquery_wait_timeout = 120\n"
-	    "server_connect_timeout = 5\n",
-	    users);
+	    "server_connect_timeout = 5\nscram_iterations = 16\n",
+	    config_auth_type(), users);
 	fprintf(f, "workers = %u\n", world.options.workers);
 	maybe(f, rng, 800, "default_pool_size", 1, 6);
 	maybe(f, rng, 300, "min_pool_size", 0, 2);
@@ -96,6 +107,10 @@ static void write_config(uint64_t *rng, bool is_broken)
 	maybe(f, rng, 300, "cancel_wait_timeout", 1, 20);
 	maybe(f, rng, 200, "stats_period", 5, 60);
 	maybe(f, rng, 200, "host_hung_timeout", 1, 10);
+	maybe(f, rng, 300, "auth_query_cache_time", 1, 60);
+	maybe(f, rng, 300, "max_login_clients", 3, 10);
+	maybe(f, rng, 400, "defer_begin", 0, 1);
+	maybe(f, rng, 400, "prepare_unnamed", 1, 20);
 	if (is_broken) {
 		static const char *const faults[] = {"default_pool_size = many\n",
 		    "[users]\nu0 = pool_mode=none\n", "auth_file = /nowhere\n",

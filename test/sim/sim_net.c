@@ -10,29 +10,20 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
+#include "sim_process.h"
 
 enum { TIMED_OUT_US = 120000000, HANDSHAKE_US = 200 };
 
 static struct {
 	struct file *files[SIM_FDS];
-	size_t open_count;
+	struct process *owners[SIM_FDS], *real_owners[SIM_FD_FIRST];
 	struct list listeners; /* struct file by .node */
 	struct list places;
 	uint64_t wire_count;
 } net;
-
-/* A connection. */
-struct wire {
-	struct end ends[2];
-	unsigned refs; /* open ends, and segments under way */
-	uint64_t rng;
-	size_t room;         /* of each queue */
-	uint64_t latency_us; /* usual */
-	uint64_t dead_us;    /* nothing passes from then on; 0: never */
-	struct event death;  /* then both ends notice */
-};
 
 struct replay {
 	struct event event;
@@ -70,37 +61,33 @@ int file_new(enum file_kind kind, struct file **out)
 		errno = draw_chance(&rng, 500) ? EMFILE : ENOBUFS;
 		return -1;
 	}
+	struct file *f = *out = mem_zero(sizeof(*f));
+	f->kind = kind;
+	f->refs = 1;
+	list_init(&f->items);
+	list_init(&f->ready);
+	list_init(&f->queue);
+	return file_adopt(f);
+}
+
+int file_adopt(struct file *f)
+{
 	for (int i = 0; i < SIM_FDS; i++) {
 		if (net.files[i])
 			continue;
-		struct file *f = mem_zero(sizeof(*f));
-		f->kind = kind;
-		f->refs = 1;
-		list_init(&f->items);
-		list_init(&f->ready);
-		list_init(&f->queue);
-		net.files[i] = *out = f;
-		net.open_count++;
+		net.files[i] = f;
+		net.owners[i] = process_current();
 		return SIM_FD_FIRST + i;
 	}
-	errno = EMFILE;
-	return -1;
+	failed("there are no more descriptors");
 }
 
 int file_dup(int fd)
 {
 	struct file *f = file_of(fd);
 
-	for (int i = 0; i < SIM_FDS; i++) {
-		if (net.files[i])
-			continue;
-		net.files[i] = f;
-		net.open_count++;
-		f->refs++;
-		return SIM_FD_FIRST + i;
-	}
-	errno = EMFILE;
-	return -1;
+	f->refs++;
+	return file_adopt(f);
 }
 
 static void item_free(struct epoll_item *item)
@@ -128,6 +115,8 @@ static void file_free(struct file *f)
 			if (f->set[i])
 				item_free(f->set[i]);
 	mem_free(f->set);
+	if (f->real)
+		close(f->real);
 	if (node_is_linked(&f->node))
 		list_remove(&net.listeners, &f->node);
 	while ((n = list_pop_front(&f->queue))) {
@@ -150,10 +139,15 @@ int file_close(int fd)
 
 	assert(f);
 	net.files[fd - SIM_FD_FIRST] = NULL;
-	net.open_count--;
+	net.owners[fd - SIM_FD_FIRST] = NULL;
+	file_unref(f);
+	return 0;
+}
+
+void file_unref(struct file *f)
+{
 	if (--f->refs == 0)
 		file_free(f);
-	return 0;
 }
 
 int file_dup_to(int fd, int to)
@@ -163,13 +157,48 @@ int file_dup_to(int fd, int to)
 	f->refs++;
 	file_close(to);
 	net.files[to - SIM_FD_FIRST] = f;
-	net.open_count++;
+	net.owners[to - SIM_FD_FIRST] = process_current();
 	return to;
 }
 
-size_t net_open_files(void)
+size_t files_open(const struct process *p)
 {
-	return net.open_count;
+	size_t count = 0;
+
+	for (int i = 0; i < SIM_FDS; i++)
+		count += net.owners[i] == p;
+	return count;
+}
+
+bool file_is_of(const struct file *f, const struct process *p)
+{
+	for (int i = 0; i < SIM_FDS; i++)
+		if (net.files[i] == f && net.owners[i] == p)
+			return true;
+	return false;
+}
+
+void file_note_real(int fd, struct process *p)
+{
+	if (fd >= 0 && fd < SIM_FD_FIRST)
+		net.real_owners[fd] = p;
+}
+
+void files_kill(struct process *p)
+{
+	for (int i = 0; i < SIM_FDS; i++)
+		if (net.owners[i] == p)
+			file_close(SIM_FD_FIRST + i);
+	for (int fd = 0; fd < SIM_FD_FIRST; fd++)
+		if (net.real_owners[fd] == p)
+			close(fd);
+}
+
+void files_note_end(struct process *p)
+{
+	for (int i = 0; i < SIM_FDS; i++)
+		if (net.files[i] && net.files[i]->process == p)
+			file_wake(net.files[i], EPOLLIN);
 }
 
 /* ---- what is ready ---- */
@@ -200,7 +229,7 @@ static uint32_t end_ready(const struct end *e)
 	return what;
 }
 
-static uint32_t file_ready(const struct file *f)
+uint32_t file_ready(const struct file *f)
 {
 	switch (f->kind) {
 	case FILE_SOCKET:
@@ -213,6 +242,8 @@ static uint32_t file_ready(const struct file *f)
 		return f->counter ? EPOLLIN : 0;
 	case FILE_EPOLL:
 		return f->ready.count ? EPOLLIN : 0;
+	case FILE_PROCESS:
+		return f->process->is_over ? EPOLLIN : 0;
 	}
 	return 0;
 }
@@ -311,7 +342,23 @@ static struct wire *wire_new(void)
 		w->ends[i].wire = w;
 		w->ends[i].peer = &w->ends[!i];
 		w->ends[i].is_open = true;
+		list_init(&w->ends[i].passed);
 		buf_init(&w->ends[i].in, 0);
+	}
+	return w;
+}
+
+struct wire *net_local_wire(void)
+{
+	struct wire *w = wire_new();
+
+	w->is_local = true;
+	w->room = 212992;
+	w->latency_us = draw_between(&w->rng, 1, 30);
+	for (int i = 0; i < 2; i++) {
+		w->ends[i].is_connected = true;
+		w->ends[i].local.ss_family = w->ends[i].remote.ss_family = AF_UNIX;
+		w->ends[i].local_len = w->ends[i].remote_len = sizeof(sa_family_t);
 	}
 	return w;
 }
@@ -321,8 +368,10 @@ static void wire_unref(struct wire *w)
 	if (--w->refs)
 		return;
 	event_cancel(&w->death);
-	buf_done(&w->ends[0].in);
-	buf_done(&w->ends[1].in);
+	for (int i = 0; i < 2; i++) {
+		local_drop(&w->ends[i]);
+		buf_done(&w->ends[i].in);
+	}
 	mem_free(w);
 }
 
@@ -414,7 +463,7 @@ static uint64_t arrival(struct end *to)
 	uint64_t at_us =
 	    world.now_us + w->latency_us + draw_below(&w->rng, w->latency_us + 1);
 
-	if (draw_fault(&w->rng, FAULT_LATE, 3000))
+	if (!w->is_local && draw_fault(&w->rng, FAULT_LATE, 3000))
 		at_us += draw_between(
 		    &w->rng, 1000, draw_chance(&w->rng, 100) ? 20000000 : 400000);
 	if (at_us < to->last_us)
@@ -433,6 +482,7 @@ static void send_segment(
 	if (len)
 		memcpy(s->bytes, bytes, len);
 	s->to->flying += len;
+	s->to->sent += len;
 	s->event.run = arrived;
 	from->wire->refs++;
 	event_at(&s->event, arrival(s->to));
@@ -440,7 +490,9 @@ static void send_segment(
 
 static void maybe_break(struct wire *w)
 {
-	if (draw_fault(&w->rng, FAULT_RESET, 150)) {
+	if (w->is_local) {
+		return;
+	} else if (draw_fault(&w->rng, FAULT_RESET, 150)) {
 		w->death.run = was_reset;
 		event_in(&w->death, 0);
 	} else if (!w->dead_us && draw_fault(&w->rng, FAULT_RESET, 50)) {
@@ -478,7 +530,7 @@ ssize_t end_send(struct end *e, const void *bytes, size_t len)
 		return -1;
 	}
 	n = n < len ? n : len;
-	if (n > 1 && draw_fault(&w->rng, FAULT_SPLIT, 3000))
+	if (n > 1 && !w->is_local && draw_fault(&w->rng, FAULT_SPLIT, 3000))
 		n = draw_between(&w->rng, 1, n);
 	e->wants_room = n < len;
 	for (left = n; left;) {
@@ -510,6 +562,7 @@ static void note_room(struct end *e)
 static void end_take(struct end *e, size_t n)
 {
 	e->in_from += n;
+	e->taken += n;
 	if (e->in_from == e->in.len) {
 		buf_clear(&e->in);
 		e->in_from = 0;
@@ -535,7 +588,7 @@ ssize_t end_receive(struct end *e, void *bytes, size_t room, bool is_peek)
 		errno = e->is_connected ? EAGAIN : ENOTCONN;
 		return -1;
 	}
-	n = n < room ? n : room;
+	n = local_limit(e, n < room ? n : room);
 	memcpy(bytes, e->in.bytes + e->in_from, n);
 	if (is_peek)
 		return (ssize_t)n;
@@ -575,6 +628,7 @@ static void end_close(struct end *e, bool is_reset)
 		}
 	}
 	e->is_open = false;
+	local_drop(e);
 	wire_unref(w);
 }
 
@@ -643,7 +697,7 @@ static void refuse(struct end *e)
 	wire_unref(w);
 }
 
-static void enqueue(struct file *listener, struct end *client)
+void net_enqueue(struct file *listener, struct end *client)
 {
 	struct pending *p = mem_zero(sizeof(*p));
 
@@ -674,7 +728,7 @@ static void connect_arrived(struct event *event)
 			return;
 		refuse(e);
 	} else if (listener && listener->queue.count < 128) {
-		enqueue(listener, e);
+		net_enqueue(listener, e);
 	} else if (place && (actor = place->accept(place))) {
 		actor->end = e->peer;
 		e->peer->actor = actor;
@@ -724,10 +778,8 @@ int net_connect(struct file *f, const struct sockaddr *to)
 	const struct sockaddr_in *in = (const void *)to;
 	char ip[INET_ADDRSTRLEN];
 
-	if (to->sa_family != AF_INET) {
-		errno = ENOENT;
-		return -1;
-	}
+	if (to->sa_family == AF_UNIX)
+		return local_connect(f, to);
 	port = port == 65000 ? 40000 : (uint16_t)(port + 1);
 	from.sin_port = htons(port);
 	inet_pton(AF_INET, "10.0.0.9", &from.sin_addr);
@@ -768,18 +820,24 @@ int net_accept(struct file *listener, struct sockaddr *from, socklen_t *len)
 void net_listen(struct file *f)
 {
 	f->kind = FILE_LISTENER;
+	f->pid = process_current()->pid;
 	list_push_back(&net.listeners, &f->node);
+}
+
+struct file *net_next_listener(struct file *after)
+{
+	struct node *n = after ? list_next(&net.listeners, &after->node)
+			       : list_first(&net.listeners);
+
+	return n ? container_of(n, struct file, node) : NULL;
 }
 
 void net_pair(struct file *a, struct file *b)
 {
-	struct wire *w = wire_new();
+	struct wire *w = net_local_wire();
 
 	for (int i = 0; i < 2; i++) {
-		w->ends[i].is_connected = true;
 		w->ends[i].file = i ? b : a;
-		w->ends[i].local.ss_family = AF_UNIX;
-		w->ends[i].local_len = sizeof(sa_family_t);
 		w->ends[i].file->end = &w->ends[i];
 	}
 }

@@ -366,6 +366,11 @@ static int run_select(struct session *s, const char *text)
 		put_one(s, s->is_simple, one, 1);
 		return 0;
 	}
+	if (strstr(text, "pg_authid")) {
+		static const char *const u3[] = {"u3", "password of u3"};
+		put_one(s, s->is_simple, strstr(text, "'u3'") ? u3 : NULL, 2);
+		return 0;
+	}
 	if (strstr(text, "pg_settings"))
 		return run_sources(s, text);
 	if (strstr(text, "pg_is_in_recovery")) {
@@ -633,9 +638,13 @@ static bool returns_rows(const char *text)
 static void describe(struct session *s, const char *text)
 {
 	static const struct codec_column name = {"name", 19, 64};
+	static const struct codec_column secret[] = {
+	    {"rolname", 19, 64}, {"rolpassword", 25, -1}};
 
 	if (!returns_rows(text))
 		codec_put_empty(&s->reply, 'n');
+	else if (strstr(text, "pg_authid"))
+		codec_put_row_description(&s->reply, secret, 2);
 	else if (strstr(text, "pg_settings"))
 		codec_put_row_description(&s->reply, &name, 1);
 	else

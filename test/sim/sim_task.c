@@ -10,7 +10,7 @@
 #include <ucontext.h>
 
 #include "base/mem.h"
-#include "sim.h"
+#include "sim_process.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #	include <sanitizer/common_interface_defs.h>
@@ -31,6 +31,7 @@ struct task {
 	void *arg, *result;
 	const void *waits_for;
 	int errnum;
+	struct process *process;
 	bool is_late, is_over, is_detached;
 };
 
@@ -97,10 +98,11 @@ static void rang(struct event *e)
 	get_ready(t);
 }
 
-struct task *task_new(void *(*fn)(void *), void *arg)
+struct task *task_new(void *(*fn)(void *), void *arg, struct process *process)
 {
 	struct task *t = mem_zero(sizeof(*t));
 
+	t->process = process;
 	t->fn = fn;
 	t->arg = arg;
 	t->alarm.run = rang;
@@ -144,6 +146,43 @@ void task_yield(void)
 	switch_out(t);
 }
 
+struct process *task_process(const struct task *t)
+{
+	return t->process;
+}
+
+/* With several threads or processes, others act between two calls, or one is killed. */
+void task_may_yield(void)
+{
+	const struct sim_options *o = &world.options;
+	int errnum = errno;
+
+	if (!world.current ||
+	    (o->workers == 1 && !(o->faults & (FAULT_TAKEOVER | FAULT_KILL))) ||
+	    !draw_chance(&world.rng, 40))
+		return;
+	world.now_us += draw_below(&world.rng, 10);
+	task_yield();
+	errno = errnum;
+}
+
+/* Their stacks stay, because nobody takes them apart. */
+void tasks_kill(struct process *p)
+{
+	struct node *n, *next;
+
+	for (n = list_first(&world.tasks); n; n = next) {
+		struct task *t = container_of(n, struct task, node);
+		next = list_next(&world.tasks, n);
+		if (t->process != p)
+			continue;
+		event_cancel(&t->alarm);
+		if (node_is_linked(&t->ready_node))
+			list_remove(&world.ready, &t->ready_node);
+		list_remove(&world.tasks, n);
+	}
+}
+
 static void wake(const void *object, bool is_one)
 {
 	struct node *n, *next;
@@ -177,6 +216,8 @@ static void run_one(void)
 	while (skip--)
 		n = list_next(&world.ready, n);
 	struct task *t = container_of(n, struct task, ready_node);
+	if (takeover_kills(t->process))
+		return;
 	list_remove(&world.ready, n);
 	switch_in(t);
 	if (t->is_over && t->is_detached)
@@ -223,7 +264,7 @@ int __wrap_pthread_create(
     thread_id *id, const void *attributes, void *(*fn)(void *), void *arg)
 {
 	(void)attributes;
-	*id = (thread_id)task_new(fn, arg);
+	*id = (thread_id)task_new(fn, arg, world.current->process);
 	return 0;
 }
 
@@ -265,6 +306,7 @@ int __wrap_pthread_mutex_lock(void *m)
 {
 	int *is_locked = m;
 
+	task_may_yield();
 	while (*is_locked)
 		task_wait(m, UINT64_MAX);
 	*is_locked = 1;

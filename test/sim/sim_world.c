@@ -170,7 +170,6 @@ void world_init(const struct sim_options *options)
 {
 	world.options = *options;
 	world.now_us = UINT64_C(1000) * 1000000;
-	world.exit_code = -1;
 	list_init(&world.tasks);
 	list_init(&world.ready);
 	world.rng = rng_for("world", 0);
