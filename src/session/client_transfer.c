@@ -276,7 +276,8 @@ static const struct conn_ops leaving_ops = {
 
 void client_transfer_first_packet(struct client *client, struct worker *to)
 {
-	client->transfer = transfer_new(client, to);
+	/* the line about the phase looks at the login, which has the same place */
 	conn_hand_on(&client->conn, &leaving_ops);
+	client->transfer = transfer_new(client, to);
 	conn_leave(&client->conn);
 }
