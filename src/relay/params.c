@@ -329,6 +329,8 @@ int params_applied(struct server *server, struct client *client)
 	server->link.params.may_undo_set |= server->status == 'T';
 	broker_learn_resets(server, server->link.params.brought_back);
 	server->link.params.brought_back = 0;
+	/* the RESETs were the pooler's, and not the client's */
+	server->link.params.was_reset = server->link.params.is_reset_kept = false;
 	(void)has_reported_differences(server, client);
 	if (server->link.params.has_lost_value)
 		tell_lost_values(server, client);

@@ -98,3 +98,24 @@ def test_pairs_as_on_a_direct_connection(make_pooler, pg, mode, size, prepared):
         with pooler.connect(**asked) as client:
             assert story(client, *rest, other if number % 4 else None) == wanted, (changes, form, rest)
 
+
+
+@pytest.mark.parametrize("defer_begin", [0, 1])
+def test_a_reset_of_the_pooler_is_not_the_clients(make_pooler, pg, defer_begin):
+    """The pooler resets what the last client had set, and the client's SET LOCAL in the first transaction was taken
+    for what a RESET of its own had brought about."""
+    pooler = make_pooler({"db": pg.conn(pool_size=1, defer_begin=defer_begin)}, settings={"pool_mode": "transaction"})
+    with pooler.connect(datestyle="German, DMY") as before, pooler.connect(timezone="Asia/Tokyo") as client:
+        own = pooler.connect()
+        zone = own.value("show timezone")
+        own.close()
+        for _ in range(3):
+            assert before.value("show datestyle") == "German, DMY"
+            if defer_begin:
+                client.query("begin")
+                client.query("set local timezone = '%s'" % zone)
+            else:
+                client.query("begin; set local timezone = '%s'" % zone)
+            assert client.value("show timezone") == zone
+            assert client.query("commit").tag == "COMMIT"
+            assert client.value("show timezone") == "Asia/Tokyo"
