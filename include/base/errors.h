@@ -19,6 +19,7 @@ enum error_id {
  * no row in errors.def: those no client sees, those of TLS, and those without a
  * message. */
 #define SQLSTATE_SUCCESS                "00000"
+#define SQLSTATE_WARNING                "01000"
 #define SQLSTATE_CONNECTION_FAILURE     "08006"
 #define SQLSTATE_PROTOCOL_VIOLATION     "08P01"
 #define SQLSTATE_FEATURE_NOT_SUPPORTED  "0A000"

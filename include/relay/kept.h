@@ -13,6 +13,17 @@
 #include "session/server.h"
 #include "wire/kept_settings.h"
 
+/* Has the client asked for parameters in its startup packet that servers may not
+ * report?
+ */
+static inline bool kept_has_requested(const struct client *client)
+{
+	return client->params.requested >> VAR_BUILTIN_COUNT != 0;
+}
+/* Those that this server does not report, and that the client has not set since, are
+ * settings of the client.  -1: no memory. */
+int kept_take_requested(const struct server *server, struct client *client);
+
 /* Are the client's settings in force on the server, and no others? */
 static inline bool kept_fits(const struct server *server, const struct client *client)
 {

@@ -41,7 +41,8 @@ void listen_forget(struct client *client);
 static inline bool listen_holds(const struct client *client)
 {
 	return client->listening &&
-	       (client->listening->pool || client->listening->phase != LISTEN_AT_REST);
+	       (client->listening->pool || client->listening->was_lost ||
+		   client->listening->phase != LISTEN_AT_REST);
 }
 
 #endif

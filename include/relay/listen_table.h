@@ -86,6 +86,9 @@ struct listening {
 	uint8_t phase;    /* enum listen_phase */
 	bool is_unseen;   /* its server listens because of a function, and stays */
 	bool is_first;    /* nothing but the joining connects it with hub_id */
+	/* what has listened for it was lost, and it will be told when it listens again
+	 */
+	bool was_lost;
 	/* channels that its server has told: names with their NULs */
 	struct buf found;
 	/* notifications that its own server has sent since it may listen: hashes */

@@ -239,6 +239,10 @@ struct server {
 	 * that, see relay/kept.h; NULL: nothing */
 	struct kept_settings *kept;
 	bool has_own_kept;
+	/* with has_defaults: what ALTER ROLE and ALTER DATABASE had set where the
+	 * session began, as far as only pin_question.c needs it: see kept_settings.h */
+	bool has_defaults;
+	struct buf defaults;
 	bool is_kept_doubtful; /* a reset query has run since: `kept` may be in force */
 	/* id of the client that alone has used sequences in this session, see
 	 * relay/sequences.h; 0: nobody has */

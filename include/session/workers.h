@@ -70,6 +70,7 @@ struct workers {
 	struct central *central; /* owned: what all sites share of their pools */
 	/* one reference to each: texts of named Parses, and of PREPARE */
 	struct prepared_store *texts, *sql_texts;
+	struct reported_names *reported_names; /* one reference */
 	/* one reference: for work that only one helper thread of all sites may do at a
 	 * time */
 	struct helpers_mutex *mutex;

@@ -77,6 +77,7 @@ void codec_put_ready(struct buf *b, uint8_t status);
 void codec_put_error(struct buf *b, const char *severity, const char *sqlstate,
     const char *message, const char *detail, const char *hint);
 void codec_put_notice(struct buf *b, const char *message, const char *detail);
+void codec_put_warning(struct buf *b, const char *message, const char *hint);
 void codec_put_negotiate(struct buf *b, uint32_t newest_version,
     const char *const *unsupported, size_t count);
 void codec_put_command_complete(struct buf *b, const char *tag);

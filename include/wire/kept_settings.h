@@ -33,9 +33,15 @@ struct kept_settings {
 struct kept_settings *kept_settings_new(const void *bytes, size_t len);
 bool kept_settings_is_same(
     const struct kept_settings *a, const struct kept_settings *b);
+bool kept_settings_has(const struct kept_settings *settings, const char *name);
 /* Appends a setting.  False: it cannot be kept, because of its name or its size. */
 bool kept_settings_add(struct buf *out, const uint8_t *name, size_t name_len,
     const uint8_t *hex, size_t len);
+/* Is this the value of a parameter that no view lists, or of the role, where nobody has
+ * set it?  defaults: what kept_settings_add has appended, with a rank in front of each
+ * name, a character of which the lowest counts; without a value there it is empty. */
+bool kept_settings_is_default(const struct buf *defaults, const uint8_t *name,
+    size_t name_len, const uint8_t *hex, size_t len);
 /* *result: the settings in which a session differs from the server's own ones; NULL:
  * none.  The caller owns it.  -1: no memory. */
 int kept_settings_difference(const struct buf *session, const struct kept_settings *own,

@@ -24,7 +24,8 @@ enum {
 };
 
 /* The names in order (built-in ones, extra ones, then all others that servers are known
- * to report and clients may change) and the pool of interned values. */
+ * to report and clients may change, and those that are learned from servers) and the
+ * pool of interned values. */
 struct vars_schema;
 
 /* extra: comma-separated names as in track_extra_parameters; names that are already
@@ -42,6 +43,16 @@ bool vars_schema_is_named(const struct vars_schema *s, size_t i);
 bool vars_schema_may_be_set(const struct vars_schema *s, size_t i);
 /* Returns the index of a name (case-insensitive), or -1 when it is not tracked. */
 int vars_schema_find(const struct vars_schema *s, const char *name);
+/* The same for a name that a server reports: it is tracked from now on, if a client may
+ * set such a parameter and there is room.  Names that nobody has reported yet are "".
+ */
+int vars_schema_learn(struct vars_schema *s, const char *name);
+/* Is it one of these? */
+bool vars_schema_is_learned(const struct vars_schema *s, size_t i);
+/* Threads that share the list learn the same names.  To be called before anything is
+ * learned. */
+struct reported_names;
+void vars_schema_share(struct vars_schema *s, struct reported_names *reported);
 
 struct vars_set; /* interned, so it never changes */
 

@@ -111,6 +111,8 @@ int site_build(struct site *site, const struct settings *settings,
 	dns_on_change(site->dns, broker_lose_address, site);
 	dns_on_zone(site->dns, on_zone, site);
 	site->vars = vars_schema_new(settings->track_extra_parameters);
+	if (workers)
+		vars_schema_share(site->vars, workers->reported_names);
 	site->catalog = catalog_new(&site->mem);
 	if (workers) {
 		/* Joins the counts of limits, which hold for all sites together.  The

@@ -319,8 +319,11 @@ static int emit_origin(struct offering *o)
 		.names = {names, count},
 		.mock_secret = {site->mock_secret, sizeof(site->mock_secret)}}};
 
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
 		names[i].value = vars_schema_name(site->vars, i);
+		names[i].other =
+		    vars_schema_is_learned(site->vars, i) ? names[i].value : NULL;
+	}
 	int result = emit(o, &record, -1);
 	mem_free(names);
 	return result;

@@ -48,15 +48,21 @@ struct handoff {
 
 static void map_params(struct handoff *m, const struct record_vars *names)
 {
-	const struct vars_schema *schema = m->site->vars;
+	struct vars_schema *schema = m->site->vars;
 
 	m->param_count = names->count;
 	m->params = mem_zero(names->count * sizeof(*m->params) + 1);
 	m->is_same_schema = names->count == vars_schema_count(schema);
 	for (size_t i = 0; i < names->count; i++) {
 		const char *name = names->list[i].value;
-		m->params[i] = name ? vars_schema_find(schema, name) : -1;
-		m->is_same_schema = m->is_same_schema && m->params[i] == (int)i;
+		/* servers do not tell what they report once more */
+		m->params[i] = !name                  ? -1
+			       : names->list[i].other ? vars_schema_learn(schema, name)
+						      : vars_schema_find(schema, name);
+		m->is_same_schema =
+		    m->is_same_schema &&
+		    (m->params[i] == (int)i ||
+			(name && !*name && vars_schema_is_learned(schema, i)));
 	}
 }
 

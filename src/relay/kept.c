@@ -4,11 +4,63 @@
  */
 #include "relay/kept.h"
 
+#include <string.h>
+
 #include "base/mem.h"
+#include "base/text.h"
 #include "wire/setting_names.h"
 
 /* Names that one transaction sets.  With more of them its client keeps the server. */
 enum { NAMES_MOST = 16 * 1024 };
+
+/* PostgreSQL takes the bytes of a startup packet in the encoding of the database, as
+ * settings are kept. */
+static bool put_requested(struct buf *all, const char *name, const char *value)
+{
+	struct buf hex;
+	bool is_put;
+
+	buf_init(&hex, 0);
+	for (const char *at = value; *at; at++)
+		buf_printf(&hex, "%02x", (uint8_t)*at);
+	is_put = !hex.failed && kept_settings_add(all, (const uint8_t *)name,
+				    strlen(name), hex.bytes, hex.len);
+	buf_done(&hex);
+	return is_put;
+}
+
+int kept_take_requested(const struct server *server, struct client *client)
+{
+	const struct vars_schema *schema = client->conn.site->vars;
+	size_t count = vars_schema_count(schema), before;
+	struct kept_settings *kept = client->params.kept;
+	struct buf all, name;
+	bool has_failed = false;
+
+	buf_init(&all, 0);
+	buf_init(&name, 0);
+	if (kept)
+		buf_put(&all, kept->bytes, kept->len);
+	before = all.len;
+	for (size_t i = VAR_BUILTIN_COUNT; i < count && i < EFFECTS_PARAMETERS; i++) {
+		const char *value = vars_get(&client->params.vars, i);
+		if (!(client->params.requested >> i & 1) || !value ||
+		    vars_get(&server->vars, i))
+			continue;
+		buf_clear(&name);
+		text_put_lower(&name, vars_schema_name(schema, i));
+		if (!kept_settings_has(kept, buf_text(&name)))
+			has_failed |= !put_requested(&all, buf_text(&name), value);
+	}
+	if (all.len > before && !has_failed) {
+		client->params.kept = kept_settings_new(all.bytes, all.len);
+		mem_free(kept);
+		has_failed = !client->params.kept;
+	}
+	buf_done(&all);
+	buf_done(&name);
+	return has_failed ? -1 : 0;
+}
 
 bool kept_put_back(
     const struct server *server, const struct client *client, struct buf *sql)

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "pool/pins.h"
 #include "relay/clocks.h"
+#include "relay/kept.h"
 #include "relay/listen_sender.h"
 #include "relay/params.h"
 #include "relay/pin_question.h"
@@ -32,6 +33,9 @@ bool link_begin(struct client *client, struct server *server)
 		mem_free(client->params.kept);
 		client->params.kept = NULL;
 	}
+	if (kept_has_requested(client) && session_state_are_kept(server) &&
+	    kept_take_requested(server, client) < 0)
+		client_fatal(client, ERROR_OUT_OF_MEMORY);
 	must_wait = pin_question_ask_own(server);
 	must_wait = params_apply(server, client) || must_wait;
 	clocks_arm_link(server, client);

@@ -162,15 +162,29 @@ void listen_hub_drop(struct site *site, struct listen_message *m)
 static void gone(struct site *site, struct listen_message *m)
 {
 	struct listen_pool *pool = listen_table_find(site, m->bytes, m->key_len);
-	struct listening *l;
+	bool may_stay = site_settings(site)->listen_lost_warning;
+	struct node *next;
 
 	if (!pool)
 		return;
-	list_for (l, &pool->clients, node) {
+	for (struct node *n = list_first(&pool->clients); n != &pool->clients.head;
+	     n = next) {
+		struct listening *l = container_of(n, struct listening, node);
+		next = n->next;
 		/* its own server still listens; it asks again when it is refused */
-		if (l->hub_id == m->hub_id &&
-		    !(l->phase == LISTEN_JOINING && l->is_first))
+		if (l->hub_id != m->hub_id ||
+		    (l->phase == LISTEN_JOINING && l->is_first))
+			continue;
+		l->was_lost = may_stay && l->phase == LISTEN_AT_REST;
+		if (!l->was_lost) {
 			client_fatal(l->client, ERROR_LISTEN_LOST);
+			continue;
+		}
+		bool is_last = next == &pool->clients.head;
+		listen_table_remove_all(l);
+		/* the pool may be gone with its last client */
+		if (is_last)
+			return;
 	}
 }
 

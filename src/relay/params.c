@@ -30,9 +30,13 @@ static bool is_administrators(const struct client *client, size_t i)
  * next client of the server shows it. */
 static void note_owner(struct server *server, struct client *client, size_t i)
 {
+	const struct vars_schema *schema = client->conn.site->vars;
 	uint64_t bit = i < EFFECTS_PARAMETERS ? UINT64_C(1) << i : 0;
+	/* no SET may exist for a parameter that is not known */
+	bool is_servers = vars_schema_is_learned(schema, i) &&
+			  !server->link.params.may_have_set && !server->link.pin.made;
 
-	if (!vars_schema_may_be_set(client->conn.site->vars, i)) {
+	if (!vars_schema_may_be_set(schema, i) || is_servers) {
 		if (broker_learn(server, i) < 0)
 			server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 	} else if (vars_is_same(&server->vars, &server->own, i)) {

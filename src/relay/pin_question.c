@@ -31,108 +31,117 @@ enum {
 
 /* ---- the question ---- */
 
-/* Everything is named with its schema, and functions stand for operators: a client may
- * have put operators of its own in front of PostgreSQL's, and would hide from the
- * pooler what it leaves to the next client. */
+/* Everything is named with its schema: a client may have put operators and functions of
+ * its own in front of PostgreSQL's, and would hide from the pooler what it leaves to
+ * the next client.  Functions stand for the views that call them, and no form of a plan
+ * is left to choose: so the question is planned in a fraction of a millisecond, and
+ * whatever the client has set of enable_*, its cost is far below jit_above_cost;
+ * nothing is sorted, either, as a client may have set enable_sort. */
 static const struct part {
 	uint16_t kinds;
 	char letter;
 	const char *from; /* behind SELECT 'letter' */
 } parts[] = {
+    /* 2615: pg_namespace */
     {LEAK_BIT(TEMP), 't',
 	" WHERE EXISTS (SELECT FROM pg_catalog.pg_depend WHERE "
-	"pg_catalog.oideq(refclassid,'pg_catalog.pg_namespace'::pg_catalog.regclass) "
-	"AND pg_catalog.oideq(refobjid,pg_catalog.pg_my_temp_schema()))"},
+	"refclassid OPERATOR(pg_catalog.=) 2615::pg_catalog.oid "
+	"AND refobjid OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema())"},
     {LEAK_BIT(CURSOR), 'c',
-	" WHERE EXISTS (SELECT FROM pg_catalog.pg_cursors WHERE is_holdable)"},
+	" WHERE EXISTS (SELECT FROM pg_catalog.pg_cursor() WHERE is_holdable)"},
     {LEAK_BIT(LISTEN), 'l', " FROM pg_catalog.pg_listening_channels() c"},
     {LEAK_BIT(PREPARE), 'p',
-	" WHERE EXISTS (SELECT FROM pg_catalog.pg_prepared_statements WHERE NOT "
+	" WHERE EXISTS (SELECT FROM pg_catalog.pg_prepared_statement() WHERE NOT "
 	"pg_catalog.texticlike(name,'PGBOUNCER%'))"},
     {LEAK_BIT(ADVISORY), 'a',
-	" WHERE EXISTS (SELECT FROM pg_catalog.pg_locks WHERE "
+	" WHERE EXISTS (SELECT FROM pg_catalog.pg_lock_status() WHERE "
 	"pg_catalog.texteq(locktype,'advisory') AND "
 	"pg_catalog.int4eq(pid,pg_catalog.pg_backend_pid()))"},
 };
 
-/* What ALTER ROLE and ALTER DATABASE set where a session begins, as far as it is not
- * listed by pg_settings: the value of the name n that counts for the role u. */
-static const char set_by_alter[] =
-    "(SELECT pg_catalog.substr(c,pg_catalog.int4pl(pg_catalog.length(n),2)) FROM "
-    "pg_catalog.pg_db_role_setting d, pg_catalog.unnest(setconfig) c, z WHERE "
-    "pg_catalog.texteq(pg_catalog.lower(pg_catalog.left(c,"
-    "pg_catalog.int4pl(pg_catalog.length(n),1))),pg_catalog.concat(n,'=')) AND "
-    "(pg_catalog.oideq(setdatabase,0::pg_catalog.oid) OR "
-    "pg_catalog.oideq(setdatabase,z.d)) AND "
-    "(pg_catalog.oideq(setrole,0::pg_catalog.oid) OR "
-    "pg_catalog.oideq(setrole,z.r)) ORDER BY "
-    "pg_catalog.oideq(setrole,0::pg_catalog.oid),"
-    "pg_catalog.oideq(setdatabase,0::pg_catalog.oid) LIMIT 1)";
-
 /* Names of parameters that functions of this database set, as far as they are written
- * in PL/pgSQL or SQL.  No backslashes, so that every server reads it alike. */
+ * in PL/pgSQL or SQL.  No backslashes, so that every server reads it alike.  The limit
+ * is for the planner, which would expect any number of them. */
 static const char set_by_functions[] =
-    "UNION SELECT pg_catalog.lower(m[1]) FROM pg_catalog.pg_proc, "
+    " UNION ALL (SELECT DISTINCT pg_catalog.lower(m[1]) FROM (SELECT "
     "pg_catalog.regexp_matches(prosrc,'(?:set_config[[:space:]]*[(][[:space:]]*''|"
     "[[:<:]]set[[:space:]]+(?:session[[:space:]]+)?)"
-    "([a-z_][a-z0-9_$]*[.][a-z0-9_.$]*[a-z0-9_$])','gi') m WHERE "
-    "oid OPERATOR(pg_catalog.>=) 16384::pg_catalog.oid AND "
-    "pg_catalog.texticlike(prosrc,'%set%')";
+    "([a-z_][a-z0-9_$]*[.][a-z0-9_.$]*[a-z0-9_$])','gi') m FROM pg_catalog.pg_proc "
+    "WHERE oid OPERATOR(pg_catalog.>=) 16384::pg_catalog.oid AND "
+    "pg_catalog.texticlike(prosrc,'%set%')) p LIMIT 2000)";
 
-/* Parameters with a dot that no view lists. */
-static void put_unlisted(const struct server *server, struct buf *sql)
+/* A row of a name n and its value v. */
+static void put_columns(struct buf *sql, const char *letter)
 {
-	bool has_calls = server->link.pin.made & LEAK_UNSEEN;
+	buf_printf(sql,
+	    "pg_catalog.concat(%s,n),CASE WHEN "
+	    "pg_catalog.int4le(pg_catalog.octet_length(v),%d)",
+	    letter, VALUE_MOST);
+	buf_put_text(sql, " THEN pg_catalog.encode(pg_catalog.convert_to(v,"
+			  "pg_catalog.getdatabaseencoding()),'hex') END FROM ");
+}
+
+/* What ALTER ROLE and ALTER DATABASE set where a session begins, as far as no function
+ * tells it; in front of each name its rank, see kept_settings_is_default. */
+static void put_defaults(const struct server *server, struct buf *sql)
+{
+	put_columns(sql, "k");
+	buf_put_text(sql,
+	    "(SELECT CASE WHEN pg_catalog.oideq(r,0::pg_catalog.oid) THEN CASE WHEN "
+	    "pg_catalog.oideq(d,0::pg_catalog.oid) THEN 'd3' ELSE 'd2' END WHEN "
+	    "pg_catalog.oideq(d,0::pg_catalog.oid) THEN 'd1' ELSE 'd0' END "
+	    "k,pg_catalog.lower("
+	    "pg_catalog.split_part(c,'=',1)) n,pg_catalog.substr(c,pg_catalog.int4pl("
+	    "pg_catalog.strpos(c,'='),1)) v FROM (SELECT pg_catalog.unnest("
+	    "setconfig) c,setdatabase d,setrole r FROM pg_catalog.pg_db_role_setting "
+	    "WHERE setdatabase OPERATOR(pg_catalog.=) ANY (ARRAY[0::pg_catalog.oid,"
+	    "(SELECT oid FROM pg_catalog.pg_database WHERE datname "
+	    "OPERATOR(pg_catalog.=) pg_catalog.current_database())]) AND setrole "
+	    "OPERATOR(pg_catalog.=) ANY (ARRAY[0::pg_catalog.oid,"
+	    "pg_catalog.to_regrole(pg_catalog.quote_ident(");
+	text_put_literal(sql, server->slot.pool->user->name);
+	buf_put_text(sql,
+	    "))::pg_catalog.oid])) y) x WHERE pg_catalog.texteq(n,'role') OR "
+	    "pg_catalog.int4gt(pg_catalog.strpos(n,'.'),0)");
+}
+
+/* Parameters with a dot that no function lists. */
+static void put_unlisted(
+    const struct buf *names, const char *set_elsewhere, struct buf *sql)
+{
 	const char *comma = "";
+
+	buf_put_text(sql,
+	    " UNION ALL SELECT 'u',n,pg_catalog.current_setting(n,true) FROM (SELECT n "
+	    "FROM "
+	    "pg_catalog.unnest(ARRAY[");
+	for (size_t at = 0; at < names->len; comma = ",") {
+		const char *name = (const char *)names->bytes + at;
+		buf_put_text(sql, comma);
+		text_put_literal(sql, name);
+		at += strlen(name) + 1;
+	}
+	buf_put_text(sql, "]::pg_catalog.text[]) n");
+	buf_put_text(sql, set_elsewhere);
+	buf_put_text(
+	    sql, ") y WHERE NOT (n OPERATOR(pg_catalog.=) ANY (SELECT n FROM g))");
+}
+
+/* The settings of the session, apart from the parameters that are tracked per client
+ * and from those of a transaction; with the two that the function does not show. */
+static void put_settings(const struct server *server, struct buf *sql)
+{
+	const struct vars_schema *schema = server->conn.site->vars;
+	bool has_calls = server->link.pin.made & LEAK_UNSEEN;
 	struct buf names;
 
 	buf_init(&names, 0);
 	kept_put_names(server, &names);
-	if (names.len || has_calls) {
-		buf_put_text(sql,
-		    " UNION ALL SELECT n,v FROM (SELECT n,"
-		    "pg_catalog.current_setting(n,true) v FROM (SELECT n FROM "
-		    "pg_catalog.unnest(ARRAY[");
-		for (size_t at = 0; at < names.len; comma = ",") {
-			const char *name = (const char *)names.bytes + at;
-			buf_put_text(sql, comma);
-			text_put_literal(sql, name);
-			at += strlen(name) + 1;
-		}
-		buf_put_text(sql, "]::pg_catalog.text[]) n ");
-		buf_put_text(sql, has_calls ? set_by_functions : "GROUP BY n");
-		buf_put_text(sql,
-		    ") y WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_settings s WHERE "
-		    "pg_catalog.texteq(pg_catalog.lower(s.name),n)) OFFSET 0) y WHERE "
-		    "NOT pg_catalog.texteq(v,coalesce(");
-		buf_put_text(sql, set_by_alter);
-		buf_put_text(sql, ",''))");
-	}
-	sql->failed |= names.failed;
-	buf_done(&names);
-}
-
-/* The settings of the session, apart from the parameters that are tracked per client
- * and from those of a transaction; with the two that pg_settings does not show. */
-static void put_settings(const struct server *server, struct buf *sql)
-{
-	const struct vars_schema *schema = server->conn.site->vars;
-
-	buf_printf(sql,
-	    "pg_catalog.concat('s',n),CASE WHEN "
-	    "pg_catalog.int4le(pg_catalog.octet_length(v),%d)",
-	    VALUE_MOST);
+	put_columns(sql, "k");
 	buf_put_text(sql,
-	    " THEN pg_catalog.encode(pg_catalog.convert_to(v,"
-	    "pg_catalog.getdatabaseencoding()),'hex') END FROM (WITH z AS (SELECT u,"
-	    "(SELECT oid FROM pg_catalog.pg_database WHERE "
-	    "pg_catalog.nameeq(datname,pg_catalog.current_database())) d,"
-	    "(SELECT oid FROM pg_catalog.pg_roles WHERE pg_catalog.texteq("
-	    "rolname::pg_catalog.text,u)) r FROM (SELECT ");
-	text_put_literal(sql, server->slot.pool->user->name);
-	buf_put_text(sql,
-	    "::pg_catalog.text u) y) SELECT pg_catalog.lower(name) n,setting v FROM "
-	    "pg_catalog.pg_settings WHERE pg_catalog.texteq(source,'session') AND "
+	    "(WITH g AS (SELECT pg_catalog.lower(name) n,setting v,source FROM "
+	    "pg_catalog.pg_show_all_settings()) SELECT 's' k,n,v FROM g WHERE "
+	    "pg_catalog.texteq(source,'session') AND "
 	    "pg_catalog.array_position(ARRAY['transaction_isolation',"
 	    "'transaction_read_only','transaction_deferrable");
 	for (size_t i = 0; i < vars_schema_count(schema); i++) {
@@ -142,16 +151,17 @@ static void put_settings(const struct server *server, struct buf *sql)
 		text_put_lower(sql, vars_schema_name(schema, i));
 	}
 	buf_put_text(sql,
-	    "']::pg_catalog.text[],pg_catalog.lower(name)) IS NULL UNION ALL "
-	    "SELECT n,v FROM (SELECT 'role'::pg_catalog.text n,"
-	    "pg_catalog.current_setting('role') v OFFSET 0) y WHERE NOT "
-	    "pg_catalog.texteq(v,coalesce(");
-	buf_put_text(sql, set_by_alter);
-	buf_put_text(sql, ",'none')) UNION ALL SELECT 'session_authorization',"
-			  "session_user::pg_catalog.text FROM z WHERE NOT "
-			  "pg_catalog.texteq(session_user::pg_catalog.text,u)");
-	put_unlisted(server, sql);
-	buf_put_text(sql, ") x");
+	    "']::pg_catalog.text[],n) IS NULL UNION ALL SELECT 'u','role',"
+	    "pg_catalog.current_setting('role') UNION ALL SELECT 's',"
+	    "'session_authorization',session_user::pg_catalog.text WHERE NOT "
+	    "pg_catalog.texteq(session_user::pg_catalog.text,");
+	text_put_literal(sql, server->slot.pool->user->name);
+	buf_put_text(sql, ")");
+	if (names.len || has_calls)
+		put_unlisted(&names, has_calls ? set_by_functions : "", sql);
+	buf_put_text(sql, ") x WHERE v IS NOT NULL");
+	sql->failed |= names.failed;
+	buf_done(&names);
 }
 
 static void begin_part(struct buf *sql)
@@ -168,12 +178,15 @@ static void put_question(const struct server *server, uint16_t kinds, struct buf
 			    parts[i].kinds == LEAK_BIT(LISTEN) ? "c" : "NULL",
 			    parts[i].from);
 		}
+	/* what a session begins with must be known first */
+	if (kinds & LEAK_SETTINGS && !server->has_defaults) {
+		begin_part(sql);
+		put_defaults(server, sql);
+	}
 	if (kinds & LEAK_SETTINGS) {
 		begin_part(sql);
 		put_settings(server, sql);
 	}
-	/* so that equal settings are equal lists */
-	buf_put_text(sql, sql->len ? " ORDER BY 1" : "");
 }
 
 static void ask(struct server *server, struct buf *sql)
@@ -184,6 +197,8 @@ static void ask(struct server *server, struct buf *sql)
 	if (!pin->session.max)
 		buf_init(&pin->session, 0);
 	buf_clear(&pin->session);
+	if (!server->has_defaults)
+		buf_clear(&server->defaults);
 	pin->is_asking = true;
 	pin->is_wrong = pin->is_canceled = false;
 	server->link.params.is_applying = true;
@@ -352,8 +367,18 @@ static bool note_row(
 			pin->found |= parts[i].kinds;
 			return (pin->asked & parts[i].kinds) != 0;
 		}
-	if (*row != 's' || !(pin->asked & LEAK_SETTINGS))
+	if (!memchr("dsu", *row, 3) || !(pin->asked & LEAK_SETTINGS))
 		return false;
+	if (*row == 'd') {
+		if (value)
+			(void)kept_settings_add(
+			    &server->defaults, row + 1, len - 1, value, value_len);
+		return true;
+	}
+	if (*row == 'u' && value &&
+	    kept_settings_is_default(
+		&server->defaults, row + 1, len - 1, value, value_len))
+		return true;
 	/* what cannot be kept keeps the server */
 	if (!value ||
 	    !kept_settings_add(&pin->session, row + 1, len - 1, value, value_len))
@@ -404,6 +429,7 @@ int pin_question_answered(struct server *server, struct client *client, bool has
 		return -1;
 	}
 	pin->attempts = 0;
+	server->has_defaults |= (pin->asked & LEAK_SETTINGS) != 0;
 	if (pin->is_of_own) {
 		if (kept_learn_own(server) < 0) {
 			server_retire(server, error_text(ERROR_OUT_OF_MEMORY));

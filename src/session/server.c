@@ -34,6 +34,7 @@ static void server_destroy(struct conn *conn)
 	mem_free(server->host);
 	mem_free(server->kept);
 	mem_free(server->own_kept);
+	buf_done(&server->defaults);
 	slab_put(conn->site->server_slab, server);
 }
 
@@ -51,6 +52,7 @@ struct server *server_new(struct site *site, const struct conn_ops *ops)
 	vars_init(&server->vars, site->vars);
 	vars_init(&server->own, site->vars);
 	pipeline_init(&server->pipeline);
+	buf_init(&server->defaults, 0);
 	list_init(&server->cancels);
 	list_init(&server->link.name_maps);
 	list_init(&server->link.portals);
@@ -302,7 +304,9 @@ int server_note_parameter(struct server *server, const struct message *m,
 		server_protocol_error(server, error_text(ERROR_SERVER_BAD_PARAMETER));
 		return -1;
 	}
-	i = vars_schema_find(server->conn.site->vars, name);
+	/* what it reports at its login */
+	i = untracked ? vars_schema_learn(server->conn.site->vars, name)
+		      : vars_schema_find(server->conn.site->vars, name);
 	/* what no client can ask for keeps its place among what servers report */
 	if (untracked &&
 	    (i < 0 || !vars_schema_is_named(server->conn.site->vars, (size_t)i)))

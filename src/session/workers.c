@@ -18,6 +18,7 @@
 #include "session/passwords_kept.h"
 #include "session/strangers.h"
 #include "wire/prepared.h"
+#include "wire/reported_names.h"
 
 /* A turn of the loop is far shorter; only a worker that hangs needs longer. */
 enum { PATIENCE_MS = 300 };
@@ -58,6 +59,7 @@ struct workers *workers_new(unsigned worker_count)
 	central_on_unresponsive(workers->central, is_unresponsive, workers);
 	workers->texts = prepared_store_new(PREPARED_PREFIX);
 	workers->sql_texts = prepared_store_new(PREPARED_SQL_PREFIX);
+	workers->reported_names = reported_names_new();
 	workers->mutex = helpers_mutex_new();
 	workers->cancel_keys = cancel_keys_new();
 	workers->passwords = passwords_kept_new();
@@ -89,6 +91,7 @@ void workers_free(struct workers **workers)
 	central_free(&(*workers)->central);
 	prepared_store_unref(&(*workers)->texts);
 	prepared_store_unref(&(*workers)->sql_texts);
+	reported_names_unref(&(*workers)->reported_names);
 	helpers_mutex_unref(&(*workers)->mutex);
 	cancel_keys_free(&(*workers)->cancel_keys);
 	passwords_kept_free(&(*workers)->passwords);

@@ -278,10 +278,10 @@ static void put_error_field(struct buf *b, uint8_t field, const char *text)
 	buf_put_str(b, text);
 }
 
-void codec_put_error(struct buf *b, const char *severity, const char *sqlstate,
-    const char *message, const char *detail, const char *hint)
+static void put_fields(struct buf *b, uint8_t type, const char *severity,
+    const char *sqlstate, const char *message, const char *detail, const char *hint)
 {
-	size_t at = codec_begin(b, 'E');
+	size_t at = codec_begin(b, type);
 
 	put_error_field(b, 'S', severity);
 	put_error_field(b, 'C', sqlstate);
@@ -292,16 +292,20 @@ void codec_put_error(struct buf *b, const char *severity, const char *sqlstate,
 	codec_end(b, at);
 }
 
+void codec_put_error(struct buf *b, const char *severity, const char *sqlstate,
+    const char *message, const char *detail, const char *hint)
+{
+	put_fields(b, 'E', severity, sqlstate, message, detail, hint);
+}
+
 void codec_put_notice(struct buf *b, const char *message, const char *detail)
 {
-	size_t at = codec_begin(b, 'N');
+	put_fields(b, 'N', "NOTICE", SQLSTATE_SUCCESS, message, detail, NULL);
+}
 
-	put_error_field(b, 'S', "NOTICE");
-	put_error_field(b, 'C', SQLSTATE_SUCCESS);
-	put_error_field(b, 'M', message);
-	put_error_field(b, 'D', detail);
-	buf_put_u8(b, 0);
-	codec_end(b, at);
+void codec_put_warning(struct buf *b, const char *message, const char *hint)
+{
+	put_fields(b, 'N', "WARNING", SQLSTATE_WARNING, message, NULL, hint);
 }
 
 void codec_put_negotiate(struct buf *b, uint32_t newest_version,

@@ -3,6 +3,7 @@
  */
 #include "wire/kept_settings.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -34,6 +35,11 @@ static const char *find(const struct kept_settings *settings, const char *wanted
 	return NULL;
 }
 
+bool kept_settings_has(const struct kept_settings *settings, const char *name)
+{
+	return find(settings, name) != NULL;
+}
+
 static bool is_role(const char *name)
 {
 	return strcmp(name, roles[0]) == 0 || strcmp(name, roles[1]) == 0;
@@ -61,23 +67,48 @@ static bool is_value(const uint8_t *hex, size_t len)
 	return len % 2 == 0;
 }
 
+static int compare(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Sorted by names, so that equal settings are equal bytes. */
 struct kept_settings *kept_settings_new(const void *bytes, size_t len)
 {
 	struct kept_settings *settings;
+	const char **names;
+	size_t count = 0;
 	struct cursor c;
 
 	cursor_init(&c, bytes, len);
-	while (cursor_left(&c)) {
+	for (; cursor_left(&c); count++) {
 		const char *name = cursor_str(&c), *value = cursor_str(&c);
 		if (!name || !value || !is_name((const uint8_t *)name, strlen(name)) ||
 		    !is_value((const uint8_t *)value, strlen(value)))
 			return NULL;
 	}
 	settings = len ? mem_try(sizeof(*settings) + len) : NULL;
-	if (settings) {
-		settings->len = len;
-		memcpy(settings->bytes, bytes, len);
+	names = settings ? mem_try(count * sizeof(*names)) : NULL;
+	if (!names) {
+		mem_free(settings);
+		return NULL;
 	}
+	cursor_init(&c, bytes, len);
+	for (size_t i = 0; i < count; i++) {
+		names[i] = cursor_str(&c);
+		(void)cursor_str(&c);
+	}
+	qsort(names, count, sizeof(*names), compare);
+	settings->len = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (i && strcmp(names[i], names[i - 1]) == 0)
+			continue;
+		const char *end = value_of(value_of(names[i]));
+		memcpy(settings->bytes + settings->len, names[i],
+		    (size_t)(end - names[i]));
+		settings->len += (size_t)(end - names[i]);
+	}
+	mem_free(names);
 	return settings;
 }
 
@@ -98,6 +129,28 @@ bool kept_settings_add(struct buf *out, const uint8_t *name, size_t name_len,
 	buf_put(out, hex, len);
 	buf_put_u8(out, 0);
 	return !out->failed;
+}
+
+bool kept_settings_is_default(const struct buf *defaults, const uint8_t *name,
+    size_t name_len, const uint8_t *hex, size_t len)
+{
+	static const char none[] = "6e6f6e65"; /* what role is without SET ROLE */
+	const char *value = NULL;
+	char rank = 0;
+	struct cursor c;
+
+	cursor_init(&c, defaults->bytes, defaults->len);
+	while (cursor_left(&c)) {
+		const char *its = cursor_str(&c), *its_value = cursor_str(&c);
+		if (strlen(its) != name_len + 1 ||
+		    memcmp(its + 1, name, name_len) != 0 || (value && rank < *its))
+			continue;
+		rank = *its;
+		value = its_value;
+	}
+	if (!value)
+		value = memchr(name, '.', name_len) ? "" : none;
+	return strlen(value) == len && memcmp(value, hex, len) == 0;
 }
 
 static void put_pair(struct buf *out, const char *name, const char *value)

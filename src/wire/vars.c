@@ -12,10 +12,13 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "wire/codec.h"
+#include "wire/reported_names.h"
 
 struct vars_schema {
-	char **names; /* owned, also each string */
-	size_t count;
+	char **names;      /* owned, also each string */
+	size_t name_count; /* how many of them; the reported ones come behind them */
+	size_t count;      /* of both, with places for all that may come */
+	struct reported_names *reported; /* one reference */
 	size_t named_count;    /* how many of them are built-in or configured */
 	int standby;           /* index of in_hot_standby */
 	uint64_t read_bits;    /* see vars_schema_read_bits */
@@ -318,7 +321,7 @@ static bool is_read(const struct vars_schema *s, size_t i)
 	    "client_min_messages"};
 
 	for (size_t k = 0; k < sizeof(others) / sizeof(others[0]); k++)
-		if (text_equal_nocase(s->names[i], others[k]))
+		if (i < s->name_count && text_equal_nocase(s->names[i], others[k]))
 			return false;
 	return true;
 }
@@ -387,8 +390,8 @@ static void add_name(struct vars_schema *s, const char *name, size_t len)
 		mem_free(copy);
 		return;
 	}
-	s->names = mem_resize(s->names, (s->count + 1) * sizeof(*s->names));
-	s->names[s->count++] = copy;
+	s->names = mem_resize(s->names, (s->name_count + 1) * sizeof(*s->names));
+	s->names[s->name_count++] = copy;
 }
 
 struct vars_schema *vars_schema_new(const char *extra)
@@ -410,15 +413,17 @@ struct vars_schema *vars_schema_new(const char *extra)
 
 	s->values = map_new();
 	s->sets = map_new();
+	s->reported = reported_names_new();
 	for (size_t i = 0; i < VAR_BUILTIN_COUNT; i++)
 		add_name(s, builtin[i], strlen(builtin[i]));
 	while (extra && text_list_next(&extra, &item, &len))
 		add_name(s, item, len);
-	s->named_count = s->count;
+	s->named_count = s->name_count;
 	for (size_t i = 0; i < sizeof(reported) / sizeof(reported[0]); i++)
 		add_name(s, reported[i], strlen(reported[i]));
 	add_name(s, standby, strlen(standby));
 	s->standby = vars_schema_find(s, standby);
+	s->count = s->name_count + REPORTED_NAMES_MOST;
 	for (size_t i = 0; i < s->count && i < 64; i++)
 		s->read_bits |= is_read(s, i) ? UINT64_C(1) << i : 0;
 	s->draft = mem_zero(values_size(s));
@@ -437,8 +442,9 @@ void vars_schema_free(struct vars_schema **sp)
 	assert(map_count(s->sets) == 0 && map_count(s->values) == 0);
 	map_free(&s->sets);
 	map_free(&s->values);
-	for (size_t i = 0; i < s->count; i++)
+	for (size_t i = 0; i < s->name_count; i++)
 		mem_free(s->names[i]);
+	reported_names_unref(&s->reported);
 	mem_free(s->names);
 	mem_free(s->draft);
 	buf_done(&s->key);
@@ -464,15 +470,38 @@ size_t vars_schema_count(const struct vars_schema *s)
 const char *vars_schema_name(const struct vars_schema *s, size_t i)
 {
 	assert(i < s->count);
-	return s->names[i];
+	return i < s->name_count ? s->names[i]
+				 : reported_names_get(s->reported, i - s->name_count);
 }
 
 int vars_schema_find(const struct vars_schema *s, const char *name)
 {
-	for (size_t i = 0; i < s->count; i++)
+	for (size_t i = 0; i < s->name_count; i++)
 		if (text_equal_nocase(s->names[i], name))
 			return (int)i;
-	return -1;
+	int place = reported_names_find(s->reported, name);
+	return place < 0 ? -1 : (int)s->name_count + place;
+}
+
+int vars_schema_learn(struct vars_schema *s, const char *name)
+{
+	int i = vars_schema_find(s, name);
+
+	if (i >= 0)
+		return i;
+	i = reported_names_add(s->reported, name);
+	return i < 0 ? -1 : (int)s->name_count + i;
+}
+
+void vars_schema_share(struct vars_schema *s, struct reported_names *reported)
+{
+	reported_names_unref(&s->reported);
+	s->reported = reported_names_ref(reported);
+}
+
+bool vars_schema_is_learned(const struct vars_schema *s, size_t i)
+{
+	return i >= s->name_count;
 }
 
 /* ---- differences ---- */
@@ -517,12 +546,15 @@ bool vars_is_different(const struct vars *client, const struct vars *server)
 	return false;
 }
 
-static void put_set(struct buf *sql, const char *word, const char *name,
-    const struct vars_value *value, bool is_raw)
+static void put_set(
+    const struct vars *v, size_t i, const char *word, bool is_raw, struct buf *sql)
 {
+	const char *name = vars_schema_name(v->set->schema, i);
+	const struct vars_value *value = v->set->values[i];
 	bool is_converted = value->encoding && !is_raw;
-	bool is_function =
-	    !word || is_converted || text_equal_nocase(name, "search_path");
+	bool is_function = !word || is_converted ||
+			   vars_schema_is_learned(v->set->schema, i) ||
+			   text_equal_nocase(name, "search_path");
 
 	buf_put_text(sql, is_function ? "SELECT pg_catalog.set_config('" : "SET ");
 	buf_put_text(sql, is_function ? "" : word);
@@ -553,14 +585,13 @@ bool vars_is_put_set(const struct vars *client, const struct vars *server, size_
 {
 	if (!may_differ(client, server) || !is_to_set(client, server, i))
 		return false;
-	put_set(
-	    sql, word, client->set->schema->names[i], client->set->values[i], false);
+	put_set(client, i, word, false, sql);
 	return true;
 }
 
 void vars_put_set_raw(const struct vars *asked, size_t i, struct buf *sql)
 {
-	put_set(sql, "", asked->set->schema->names[i], asked->set->values[i], true);
+	put_set(asked, i, "", true, sql);
 }
 
 void vars_put_reset(const struct vars_schema *s, size_t i, struct buf *sql)
@@ -597,7 +628,8 @@ static void put_one(struct status *st, size_t i, struct buf *out)
 	    (i < 64 && st->seen & UINT64_C(1) << i))
 		return;
 	st->seen |= i < 64 ? UINT64_C(1) << i : 0;
-	codec_put_parameter_status(out, st->wanted->set->schema->names[i], value);
+	codec_put_parameter_status(
+	    out, vars_schema_name(st->wanted->set->schema, i), value);
 }
 
 /* Those that the server reports, but that are not named. */

@@ -28,7 +28,7 @@ import wire
 from pooler import Pooler
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-CLIENTS = (1, 2, 3)
+CLIENTS = (1, 2, 3, 4)
 USER = "trust_user"
 TEMPLATE = "oracle_template"
 SIZES = (1, 2, 200)
@@ -38,6 +38,7 @@ STARTUP = {
     1: {},
     2: {"application_name": "second", "DateStyle": "SQL, DMY"},
     3: {"TimeZone": "Europe/Paris", "IntervalStyle": "postgres_verbose"},
+    4: {},
 }
 
 # The ways to reach PostgreSQL: name, pool mode, max_prepared_statements, and for some the engine.
@@ -50,10 +51,14 @@ SESSION_PIECES = [("session in pieces, %s" % e, "session", 200, e) for e in ENGI
 SCHEMA = [("schema, epoll", "transaction", 200, "epoll"), ("schema, auto", "transaction", 200, "auto"),
           ("schema, 3 workers", "transaction", 200, "epoll", 3)]
 ENGINES_AND_WORKERS = [("%s, %d workers" % (e, n), "transaction", 200, e, n) for e in ENGINES for n in (1, 3)]
+# Pools of 1 to 3 servers.
+KEEP = {"keep_%d" % size: [("keep %d, %s, %d workers" % (size, e, n), "keep_%d" % size, prepared, e, n)
+                           for prepared, (e, n) in zip((200, 2, 200, 2), [(e, n) for n in (1, 3) for e in ENGINES])]
+        for size in (1, 2, 3)}
 # What belongs to a mode of which all bytes are split and joined is compared in the same way.
 KINDS = {"transaction": TRANSACTION, "engines": ENGINES_AND_WORKERS, "statement": STATEMENT, "session": SESSION,
          "pieces": PIECES, "session_pieces": SESSION_PIECES,
-         "schema": SCHEMA}
+         "schema": SCHEMA, **KEEP}
 CUT = {"pieces": "transaction", "session_pieces": "session"}
 AS_TRANSACTION = {"engines": "transaction", "schema": "transaction"}
 
@@ -79,6 +84,7 @@ class Oracle:
         self.pg, self.named = pg, named
         self.mode = dict(CUT, **AS_TRANSACTION).get(mode, mode)
         self.is_migrating = mode == "schema"  # Clients change the schema.
+        self.is_keeping = mode in KEEP
         self.is_cut = mode in CUT  # Proxies cut and join what passes, and some answers are long.
         self.cutters = []
         self.restored = () if strict else tuple(c for c in CLIENTS if STARTUP[c])
@@ -111,6 +117,10 @@ class Oracle:
                    "from generate_series(1, 8) g", "grant select on shared to public",
                    "grant all on schema public to public", "create schema other",
                    "grant all on schema other to public", database=TEMPLATE)
+        if self.is_keeping:
+            self.pg.do("drop role if exists oracle_role; create role oracle_role; grant oracle_role to %s" % USER,
+                       "create table other.shared as select g as id, 'other ' || g as v "
+                       "from generate_series(1, 3) g", "grant select on other.shared to public", database=TEMPLATE)
         oids = self.pg.value("select string_agg(oid::text, ' ') from pg_class", TEMPLATE)
         self.tables = {int(oid).to_bytes(4, "big") for oid in oids.split()}
         self.tables.add(b"\0\0\0\0")
@@ -124,7 +134,7 @@ class Oracle:
     def place(self, name, connect, database, pooler=None):
         self.pg.do("create database %s template %s" % (database, TEMPLATE))
         self.databases.append(database)
-        return oracle_links.Place(name, connect, self.tables, pooler)
+        return oracle_links.Place(name, connect, self.tables, pooler, self.is_keeping)
 
     def connect_directly(self, database):
         return lambda client: self.pg.client(USER, database, **STARTUP[client])
@@ -134,6 +144,10 @@ class Oracle:
         settings.update(zip(("io_engine", "workers"), kind[3:]))
         database = "oracle_%d" % index
         size = len(CLIENTS) if mode == "session" else 1
+        if self.is_keeping:
+            size = int(mode[-1])
+            settings.update(session_state="keep", max_pinned_servers=size - 1)
+            mode = "transaction"
         host = self.cut(self.pg.dir, self.pg.port, 2 * index)
         server = postgres.connstr(host=host, port=self.pg.port, dbname=database, pool_size=size)
         pooler = Pooler(binary, {"db": server}, settings=dict(

@@ -2,6 +2,7 @@
 
 What matters of an answer is everything, byte by byte, except
   * BackendKeyData, and the process id in NotificationResponse;
+  * where notifications stand, with session_state=keep: they are compared by themselves;
   * when ParameterStatus comes: it is left out of the stream, and what the client knows of its
     parameters at the end is compared instead;
   * the fields F, L and R (file, line, routine) of errors and notices, and W (context) of a
@@ -25,6 +26,7 @@ import oracle_ops
 import wire
 
 STALLED = 0.25
+QUIET = 0.05  # So long nothing comes to a client that has all notifications.
 SENTINEL = b"the_end_%d"
 
 
@@ -44,8 +46,9 @@ def type_of(oid):
 class Link:
     """A logged-in connection that records the relevant part of what it receives."""
 
-    def __init__(self, client, tables):
+    def __init__(self, client, tables, hears_apart=False):
         self.client = client
+        self.hears_apart = hears_apart
         self.sock = client.sock
         self.sock.setblocking(False)
         self.tables = tables
@@ -60,6 +63,7 @@ class Link:
 
     def begin(self, number):
         self.said = []
+        self.heard = []  # The notifications, where they are compared by themselves.
         self.sentinel = SENTINEL % number
         self.has_ended = self.is_closed
 
@@ -122,6 +126,9 @@ class Link:
             return
         elif kind == b"A":
             body = body[4:]
+            if self.hears_apart:
+                self.heard.append(b"A" + body)
+                return
         elif kind == b"T":
             body = self.described(body)
         elif kind == b"t":
@@ -167,7 +174,8 @@ class Burst:
     def __init__(self, client, ops, after):
         self.client = client
         self.data = b"".join(oracle_ops.encoded(op) for op in ops)
-        self.after = after  # One of wait, cancel, end.
+        self.after = after  # One of wait, cancel, hear, end.
+        self.heard = {}  # How many notifications each client has got by then.
         self.wanted = []  # The answer to everything sent so far, taken from the direct connection.
         self.cancels = False
         self.asleep_count = 0
@@ -225,14 +233,26 @@ def run_directly(links, todo, deadline):
             link.feed()
         elif burst.after == "end":
             settle(link, lambda: link.has_ended, deadline)
-        elif burst.after == "wait":
+        elif burst.after in ("wait", "hear"):
             settle(link, link.is_backend_resting, deadline)
+            if burst.after == "hear":
+                burst.heard = hear(links)
         else:
             cancel_directly(link, burst, deadline)
         burst.wanted = list(link.said)
         # A statement that has lost its type fails for ever there; the pooler prepares it again.
         if link.is_closed or any(b"Mcache lookup failed for type" in said for said in link.said):
             raise Invalid(link.said[-2:])
+
+
+def hear(links):
+    """Waits until no client gets anything any more. Returns how many notifications each has got."""
+    quiet = time.monotonic()
+    while time.monotonic() < quiet + QUIET:
+        if any([link.feed() for link in links.values()]):
+            quiet = time.monotonic()
+        time.sleep(0.002)
+    return {client: len(link.heard) for client, link in links.items()}
 
 
 def settle(link, is_done, deadline):
@@ -315,6 +335,11 @@ class Lane:
     def is_answered(self, burst, link):
         if burst.after == "end":
             return link.has_ended
+        if burst.after == "hear":
+            for other in self.links.values():
+                other.feed()
+            if any(len(self.links[c].heard) < count for c, count in burst.heard.items()):
+                return False
         return burst.after == "go on" or is_told(burst.wanted, link.said)
 
     def look_at_clock(self):
@@ -348,8 +373,9 @@ def run_lanes(lanes):
 class Place:
     """One address with its own database, and the connections that stay open to it."""
 
-    def __init__(self, name, connect, tables, pooler):
+    def __init__(self, name, connect, tables, pooler, hears_apart=False):
         self.name = name
+        self.hears_apart = hears_apart
         self.pooler = pooler
         self.connect = connect
         self.tables = tables
@@ -357,7 +383,7 @@ class Place:
 
     def link(self, client):
         if client not in self.links or self.links[client].is_closed:
-            self.links[client] = Link(self.connect(client), self.tables)
+            self.links[client] = Link(self.connect(client), self.tables, self.hears_apart)
         return self.links[client]
 
     def begin(self, clients, number):
@@ -466,6 +492,8 @@ def compare(place, wanted, lane):
             if rest != told:
                 why = "; nothing more came" if lane.gave_up else ""
                 return Difference(place, client, rest, told, why)
+        if link.heard != expected.heard:
+            return Difference(place, client, expected.heard, link.heard, "; notifications")
     for client, link in sorted(lane.links.items()):
         expected = wanted[client].known
         differing = sorted(k for k in expected if link.known.get(k) != expected[k])

@@ -1,10 +1,11 @@
 """Protocol messages as small tuples: (client, kind, arguments...).
 
 A sequence is a list of them, so it can be stored, cut down and printed. The kinds are the
-letters of the protocol, and two that are not sent:
+letters of the protocol, and three that are not sent:
 
     wait    what was said so far is sent, and its answers are awaited
     cancel  like wait, for a statement that says it is asleep; then it is cancelled
+    hear    like wait, and all clients have got the notifications that are due
 """
 
 import functools
@@ -30,7 +31,7 @@ ENCODERS = {
     "c": wire.copy_done,
     "f": wire.copy_fail,
 }
-UNSENT = ("wait", "cancel")
+UNSENT = ("wait", "cancel", "hear")
 STATEMENTS = ("s1", "s2", "s3", "s4", "a statement with a long name, " + "x" * 60)
 EXTENDED = "PBDECH"
 
@@ -52,6 +53,7 @@ TEXTS = {
     "f": lambda text: "CopyFail %r" % text,
     "wait": lambda: "(wait for the answers)",
     "cancel": lambda: "(cancel it when it sleeps)",
+    "hear": lambda: "(wait for the notifications)",
 }
 
 
@@ -193,7 +195,7 @@ class ResetWatcher:
 
     def allows(self, op):
         kind, args = op[1], op[2:]
-        if self.is_open and not (kind in ("S", "H", "c", "wait", "cancel", "D")
+        if self.is_open and not (kind in ("S", "H", "c", "wait", "cancel", "hear", "D")
                                  or (kind == "E" and args[0] == self.portal)):
             return False
         return not (kind in "QP" and TO_DEFAULT.search(args[-1 if kind == "Q" else 1]))
@@ -209,7 +211,7 @@ class ResetWatcher:
             self.resetting.discard(args[1])
         elif kind == "B" and args[1] in self.resetting:
             self.is_open, self.portal = True, args[0]
-        elif kind == "wait" and self.cycle.sure:
+        elif kind in ("wait", "hear") and self.cycle.sure:
             self.is_open = False
 
 

@@ -6,13 +6,15 @@ a cycle up to Sync. Kept out, because nothing between client and server could ma
 session state of other kinds outside transaction blocks; tables that change their shape below
 prepared statements; and, in named statements, literals whose meaning hangs on a parameter
 (they are read when the text is parsed, and texts are shared). `statement` sequences have no transaction blocks either. `session` sequences have
-no such limits. In `schema` sequences clients also change tables, types and the search_path, and
+no such limits. `keep` sequences are those of transaction mode, with what session_state=keep keeps
+(oracle_keeping.py). In `schema` sequences clients also change tables, types and the search_path, and
 prepare what depends on them anew.
 """
 
 import random
 import re
 
+import oracle_keeping
 from oracle_ops import SLEEP, STATEMENTS, Watch, freeze
 
 PORTALS = ("", "", "", "p1", "p2")
@@ -256,6 +258,8 @@ class Maker:
         self.known = {}  # {(client, statement): the types of the parameters}
         self.number = 20  # The number of the next row.
         self.seed = seed
+        # With a pool of so many servers.
+        self.keeping = oracle_keeping.Keeping(self, int(mode[-1])) if mode.startswith("keep") else None
 
     # small building blocks
 
@@ -278,12 +282,15 @@ class Maker:
         return ITS_TABLE.sub(TABLE % self.client, sql)
 
     def sequence(self):
-        clients = self.random.choice((1, 1, 2, 2, 3))
-        is_serial = self.has(0.6)
+        clients = self.random.choice((1, 2, 3, 4, 4) if self.keeping else (1, 1, 2, 2, 3))
+        is_serial = self.has(0.6) or (self.keeping is not None and self.keeping.listens)
         is_alone = is_serial and self.is_migrating
         for _ in range(self.random.randint(1, 4) + clients):
             self.client = self.random.randint(1, clients)
             self.unit()
+            if self.keeping:
+                self.client = self.random.randint(1, clients)
+                self.keeping.unit()
             if self.is_migrating:
                 self.migration(is_alone)
             if self.rare.random() < 0.15:
@@ -310,14 +317,17 @@ class Maker:
             self.say("S")
             self.say("wait")
             self.say("Q", "rollback")
-            if self.is_free:
+            if self.keeping:
+                self.reset("discard all")
+                self.say("hear")
+            elif self.is_free:
                 self.reset("discard all")
                 self.say("Q", "alter table t%d drop column if exists more" % self.client)
             elif self.is_migrating:
                 self.forget()
                 self.say("Q", self.table(RESTORE))
                 self.say("Q", NO_COMMON)
-            if self.is_free:
+            if self.is_free or self.keeping:
                 pass
             elif how == "keep":
                 for name in STATEMENTS:
@@ -411,13 +421,15 @@ class Maker:
         chance = self.random.random()
         if chance < 0.07:
             sql = self.pick(FORGETTING)
-        elif chance < 0.09:
+        elif chance < 0.09 and not self.keeping:
             sql = "prepare once%s_%d as select 1; execute once%s_%d; deallocate once%s_%d" % (
                 (self.seed, len(self.ops)) * 3)
         elif self.is_free and chance < 0.4:
             sql = self.pick(SESSION_ONLY)
         else:
             sql = self.pick(SIMPLE)
+        if self.keeping and oracle_keeping.PINS.search(sql):
+            return "select 'nothing'"
         return self.table(sql)
 
     def queries(self):

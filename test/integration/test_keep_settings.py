@@ -517,6 +517,73 @@ def test_right_that_is_lost(make, pg):  # noqa: F811
     pg.do("drop role was_super")
 
 
+def load_plpgsql(client):
+    """From then on PostgreSQL 15 refuses names that begin with plpgsql and that it does not have."""
+    if not client.query("do $$ begin end $$; set plpgsql.nothing = 'x'", check=False).errors:
+        pytest.skip("before PostgreSQL 15 every name is taken")
+
+
+# A parameter of an extension that is there where it is set, and not (or another one) where it is put in force.
+@pytest.mark.parametrize("sql, message", [
+    ("set plpgsql.nothing = 'x'", 'invalid configuration parameter name "plpgsql.nothing"'),
+    ("set plpgsql.variable_conflict = 'x'", 'invalid value for parameter "plpgsql.variable_conflict": "x"'),
+])
+def test_extension_that_does_not_take_it(make, sql, message):  # noqa: F811
+    pooler = make(2, log_connections=0)
+    client, other, blocker = (owner(pooler) for _ in range(3))
+    blocker.query("begin")
+    client.query(sql)
+    other.query("begin")
+    blocker.query("commit")
+    load_plpgsql(blocker)
+    client.send(wire.query("select 1"))
+    error = dict(client.recv_until("E")[-1].fields())
+    assert (error["S"], error["C"]) == ("FATAL", "22023")
+    assert message in error["M"]
+    other.query("commit")
+    name = sql.split()[1]
+    for _ in range(2):
+        assert "x" not in both_servers(pooler, other, "select current_setting('%s', true)" % name)
+
+
+def test_setting_that_an_extension_removes_unseen(make, pg):  # noqa: F811
+    """A trigger loads the extension, which removes the setting; nobody asks behind an INSERT. So it cannot be
+    taken back: the server is closed, and the next client gets another one."""
+    pg.do("create or replace function does_nothing() returns trigger language plpgsql as "
+          "$$ begin return new; end $$; drop table if exists with_trigger; create table with_trigger (n int); "
+          "create trigger t before insert on with_trigger for each row execute function does_nothing()")
+    pooler = make(1, log_connections=0)
+    with owner(pooler) as first:
+        load_plpgsql(first)
+    pooler.admin.query("RECONNECT")
+    client, other = owner(pooler), owner(pooler)
+    client.query("set plpgsql.nothing = 'x'")
+    at = backend(client)
+    client.query("insert into with_trigger values (1)")
+    assert other.value("select 1") == "1"
+    assert backend(other) != at
+    assert client.value("select current_setting('plpgsql.nothing')") == "x"
+    assert not other.value("select current_setting('plpgsql.nothing', true)")
+
+
+def test_no_setting_makes_the_question_expensive(make_pooler, fake, pg):
+    """PostgreSQL would compile a query that it takes for expensive, which takes longer than everything else."""
+    server = fake()
+    pooler = make_pooler({"db": server.conn(user="owner", pool_size=1)}, settings={
+        "pool_mode": "transaction", "session_state": "keep"})
+    client = owner(pooler)
+    for sql in ("set work_mem = '1MB'", "set app.a = 'b'", "select f()"):
+        client.query(sql)
+    questions = [m.body.split(b"\0")[1].decode() for m in server.of_pools()[0].received if m.kind == "P"]
+    assert len(questions) == 3
+    with pg.client() as direct:
+        for name in ("seqscan", "indexscan", "nestloop", "hashjoin", "mergejoin", "sort"):
+            direct.query("set enable_%s = off" % name)
+        for sql in questions:
+            cost = re.search(r"cost=[\d.]+\.\.([\d.]+)", direct.query("explain " + sql).rows[0][0])
+            assert float(cost.group(1)) < 1000, sql
+
+
 def test_short_statement_timeout(make):  # noqa: F811
     """A client that leaves a timeout behind does not disturb the next one."""
     pooler = make(1, log_connections=0)
@@ -529,7 +596,7 @@ def test_short_statement_timeout(make):  # noqa: F811
     assert other.value("select 1 from pg_sleep(0.3)") == "1"
 
 
-QUESTION = re.compile("pg_settings")
+QUESTION = re.compile("pg_show_all_settings")
 
 # rows of an answer that says nothing, with the error that the client gets
 NONSENSE = {

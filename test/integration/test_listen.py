@@ -313,6 +313,25 @@ def test_the_connection_is_lost(make, workers, pg):
     assert heard(again, 1) == [("news", "x")]
 
 
+def test_clients_stay_when_the_connection_is_lost(make, workers, pg):
+    """With listen_lost_warning. They are told when they listen again, once."""
+    pooler = make(workers=workers, listen_lost_warning=1)
+    clients, other = [owner(pooler) for _ in range(5)], owner(pooler)
+    for client in clients:
+        client.query("listen news")
+    pg.value("select pg_terminate_backend(%s)" % listening_pid(pooler))
+    waiting.wait_for(lambda: listeners(pooler) == {}, "nobody listens")
+    for client in clients:
+        assert client.value("select 1") == "1"
+        for sql, is_told in (("listen news", True), ("listen news", False)):
+            warnings = [m for m in client.query(sql).messages if m.kind == "N"]
+            assert len(warnings) == is_told
+        client.query("listen more")
+    other.query("notify news, 'x'")
+    for client in clients:
+        assert heard(client, 1) == [("news", "x")]
+
+
 def test_clients_leave(make, workers):
     """The connection stays with the first client gone, and closes after the last one."""
     pooler = make(workers=workers)

@@ -32,12 +32,10 @@ SERVERS = 21
 
 @pytest.fixture
 def own_cluster(pg_bin):
-    """The tests leave roles and settings behind. Where they set enable_seqscan=off, PostgreSQL would
-    compile each question of the pooler."""
+    """The tests leave roles and settings behind."""
     server = postgres.Postgres(pg_bin)
     try:
         server.create()
-        server.do("alter system set jit = off", "select pg_reload_conf()")
         yield server
     finally:
         server.remove()

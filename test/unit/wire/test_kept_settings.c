@@ -73,6 +73,49 @@ static void settings_are_put_and_taken_back(void **state)
 	}
 }
 
+static void lists_are_sorted(void **state)
+{
+	struct kept_settings *one = list("b=62 a=61 c=63 a=61"),
+			     *same = list("a=61 b=62 c=63");
+
+	(void)state;
+	assert_true(kept_settings_is_same(one, same));
+	assert_true(kept_settings_has(one, "c"));
+	assert_false(kept_settings_has(one, "d"));
+	mem_free(one);
+	mem_free(same);
+}
+
+/* Of the values that ALTER has set, the one with the lowest rank counts. */
+static void what_nobody_has_set(void **state)
+{
+	static const struct {
+		const char *name, *value;
+		bool is_default;
+	} rows[] = {{"app.a", "62", true}, {"app.a", "61", false}, {"app.a", "", false},
+	    {"app.b", "", true}, {"app.b", "61", false}, {"role", "6e6f6e65", true},
+	    {"role", "61", false}};
+	struct kept_settings *defaults =
+	    list("3app.a=61 1app.a=62 2app.a=63 0app.aa=64");
+	struct buf bytes;
+
+	(void)state;
+	buf_init(&bytes, 0);
+	buf_put(&bytes, defaults->bytes, defaults->len);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		assert_int_equal(
+		    kept_settings_is_default(&bytes, (const uint8_t *)rows[i].name,
+			strlen(rows[i].name), (const uint8_t *)rows[i].value,
+			strlen(rows[i].value)),
+		    rows[i].is_default);
+	buf_clear(&bytes);
+	buf_put(&bytes, "0role\00061", 9);
+	assert_true(kept_settings_is_default(
+	    &bytes, (const uint8_t *)"role", 4, (const uint8_t *)"61", 2));
+	buf_done(&bytes);
+	mem_free(defaults);
+}
+
 static void difference_knows_the_servers_own_settings(void **state)
 {
 	struct kept_settings *own = list("a=61 b=62");
@@ -188,6 +231,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(settings_are_put_and_taken_back),
+	    cmocka_unit_test(lists_are_sorted),
+	    cmocka_unit_test(what_nobody_has_set),
 	    cmocka_unit_test(difference_knows_the_servers_own_settings),
 	    cmocka_unit_test(what_cannot_be_kept_is_refused),
 	    cmocka_unit_test(names_are_found),

@@ -1,0 +1,225 @@
+/*
+ * session_state=keep: LISTEN goes from a client's server to the connection that listens
+ * for the pool, and notifications come from there.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../stage/stage.h"
+#include "pool/pins.h"
+
+/* clang-format off: needs some of the headers above */
+#include <cmocka.h>
+/* clang-format on */
+
+#define KEEP "session_state = keep\n"
+
+/* hub: the server of the first client that listens becomes the connection */
+static struct peer *client, *hub, *server;
+
+/* Answers a command of the pooler's, with a row for a channel or none. */
+static void answer(struct peer *from, const char *channel)
+{
+	peer_hear(from, 'S');
+	for (const char *type = "3312"; *type; type++)
+		peer_put(from, (uint8_t)*type, "", 0);
+	if (channel) {
+		uint8_t row[64] = {
+		    0, 2, 0, 0, 0, 1, 'l', 0, 0, 0, (uint8_t)strlen(channel)};
+		memcpy(row + 11, channel, strlen(channel));
+		peer_put(from, 'D', row, 11 + strlen(channel));
+	}
+	peer_text(from, 'C', "SELECT");
+	peer_put(from, '3', "", 0);
+	peer_put(from, '3', "", 0);
+	peer_ready(from, 'I');
+}
+
+static void run(struct peer *one, const char *sql, const char *tag, char status)
+{
+	peer_text(one, 'Q', sql);
+	peer_hear(server, 'Q');
+	peer_answer(server, tag, status);
+}
+
+static void notify(const char *channel, const char *payload)
+{
+	uint8_t body[64] = {0, 0, 0, 9};
+	size_t len = 4;
+
+	memcpy(body + len, channel, strlen(channel) + 1);
+	len += strlen(channel) + 1;
+	memcpy(body + len, payload, strlen(payload) + 1);
+	len += strlen(payload) + 1;
+	peer_put(hub, 'A', body, len);
+}
+
+/* The client listens to "news", and the pool has another server. */
+static struct stage *begin(const char *settings)
+{
+	struct stage *stage = stage_new("pool_size=2", settings);
+
+	stage_pair(stage, &client, &hub);
+	peer_text(client, 'Q', "listen news");
+	peer_hear(hub, 'Q');
+	peer_answer(hub, "LISTEN", 'I');
+	answer(hub, "news");
+	assert_string_equal(peer_hear(client, 'Z'), "C:LISTEN Z:I");
+	assert_int_equal(pins_count(stage_pool(stage)), 1);
+	peer_text(client, 'Q', "select 1");
+	server = stage_ready_server(stage);
+	peer_hear(server, 'Q');
+	peer_answer(server, "SELECT 1", 'I');
+	peer_hear(client, 'Z');
+	return stage;
+}
+
+/* Another client listens to this channel, and gets its answer. */
+static struct peer *join(struct stage *stage, const char *channel)
+{
+	struct peer *one = stage_login(stage, "u", NULL, NULL);
+
+	run(one, "listen it", "LISTEN", 'I');
+	answer(server, channel);
+	/* it is new to the connection, or not */
+	if (strcmp(channel, "news") != 0) {
+		answer(hub, NULL);
+	} else {
+		peer_hear(hub, 'S');
+		peer_ready(hub, 'I');
+	}
+	answer(server, NULL); /* UNLISTEN */
+	assert_string_equal(peer_hear(one, 'Z'), "C:LISTEN Z:I");
+	return one;
+}
+
+static void notifications_reach_all_who_listen(void **state)
+{
+	(void)state;
+	struct stage *stage = begin(KEEP);
+	struct peer *same = join(stage, "news"), *other = join(stage, "more");
+	notify("news", "1");
+	notify("more", "2");
+	notify("nobody", "3");
+	notify("news", "4");
+	assert_string_equal(peer_hear(client, 'A'), "A");
+	assert_string_equal(peer_hear(client, 'A'), "A");
+	assert_string_equal(peer_hear(same, 'A'), "A");
+	assert_string_equal(peer_hear(same, 'A'), "A");
+	assert_string_equal(peer_hear(other, 'A'), "A");
+	stage_settle(stage);
+	assert_string_equal(peer_heard(client), "");
+	assert_string_equal(peer_heard(other), "");
+	assert_int_equal(pins_count(stage_pool(stage)), 1);
+	stage_free(&stage);
+}
+
+static void they_wait_for_the_end_of_the_transaction(void **state)
+{
+	(void)state;
+	struct stage *stage = begin(KEEP);
+	run(client, "begin", "BEGIN", 'T');
+	peer_hear(client, 'Z');
+	notify("news", "1");
+	stage_settle(stage);
+	assert_string_equal(peer_heard(client), "");
+	run(client, "commit", "COMMIT", 'I');
+	peer_hear(client, 'A');
+	stage_free(&stage);
+}
+
+static void connection_ends_with_the_last_who_listens(void **state)
+{
+	(void)state;
+	struct stage *stage = begin(KEEP);
+	struct peer *other = join(stage, "news");
+	run(client, "unlisten news", "UNLISTEN", 'I');
+	answer(server, NULL);
+	peer_hear(client, 'Z');
+	notify("news", "1");
+	peer_hear(other, 'A');
+	assert_string_equal(peer_heard(client), "");
+	peer_close(other);
+	assert_string_equal(peer_last_words(hub), "X");
+	assert_int_equal(pins_count(stage_pool(stage)), 0);
+	stage_free(&stage);
+}
+
+static void channel_ends_with_the_last_who_listens_to_it(void **state)
+{
+	(void)state;
+	struct stage *stage = begin(KEEP);
+	struct peer *other = join(stage, "more");
+	peer_close(other);
+	answer(hub, NULL); /* UNLISTEN "more" */
+	notify("news", "1");
+	peer_hear(client, 'A');
+	stage_free(&stage);
+}
+
+static void rollback_takes_an_unlisten_back(void **state)
+{
+	(void)state;
+	struct stage *stage = begin(KEEP);
+	run(client, "begin", "BEGIN", 'T');
+	peer_hear(client, 'Z');
+	run(client, "unlisten *", "UNLISTEN", 'T');
+	peer_hear(client, 'Z');
+	run(client, "rollback", "ROLLBACK", 'I');
+	peer_hear(client, 'Z');
+	notify("news", "1");
+	peer_hear(client, 'A');
+	stage_free(&stage);
+}
+
+static void lost_connection_is_told(void **state)
+{
+	(void)state;
+	struct stage *stage = begin(KEEP);
+	struct peer *other = join(stage, "more");
+	peer_close(hub);
+	assert_non_null(strstr(peer_last_words(client), "E:FATAL:"));
+	assert_non_null(strstr(peer_last_words(other), "E:FATAL:"));
+	assert_int_equal(pins_count(stage_pool(stage)), 0);
+	stage_free(&stage);
+}
+
+static void what_is_no_notification_ends_the_connection(void **state)
+{
+	(void)state;
+	struct stage *stage = begin(KEEP);
+	peer_put(hub, 'A', "\0\0\0\1news", 8);
+	assert_non_null(strstr(peer_last_words(client), "E:FATAL:"));
+	stage_free(&stage);
+}
+
+static void queue_has_a_limit(void **state)
+{
+	(void)state;
+	struct stage *stage = begin(KEEP "listen_queue_limit = 100\n");
+	run(client, "begin", "BEGIN", 'T');
+	peer_hear(client, 'Z');
+	for (int i = 0; i < 10; i++)
+		notify("news", "a payload of some bytes");
+	assert_non_null(strstr(peer_last_words(client), "E:FATAL:"));
+	stage_free(&stage);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(notifications_reach_all_who_listen),
+	    cmocka_unit_test(they_wait_for_the_end_of_the_transaction),
+	    cmocka_unit_test(connection_ends_with_the_last_who_listens),
+	    cmocka_unit_test(channel_ends_with_the_last_who_listens_to_it),
+	    cmocka_unit_test(rollback_takes_an_unlisten_back),
+	    cmocka_unit_test(lost_connection_is_told),
+	    cmocka_unit_test(what_is_no_notification_ends_the_connection),
+	    cmocka_unit_test(queue_has_a_limit),
+	};
+	return stage_run_twice(tests);
+}
