@@ -421,12 +421,16 @@ format:
 	@$$(test/setup/clang-format $(VENV)) -i $(c_files)
 format-check:
 	@$$(test/setup/clang-format $(VENV)) --dry-run -Werror --ferror-limit=3 $(c_files)
+# Shellcheck need not find files of other packages, and leaves ls, texts for other shells in single
+# quotes and functions that are called by name.
+SHELLCHECK_OFF := SC1091,SC2012,SC2016,SC2317
 # LINT=quick leaves out the analyzer, which takes most of the time.
 LINT ?= all
 lint: format-check
 	@test/setup/install-packages lint
 	@find src -name '*.c' | sort | xargs -P $(JOBS) -n 4 sh -c \
 	    'clang-tidy --quiet $(if $(filter quick,$(LINT)),--checks=-clang-analyzer-*) "$$@" -- -std=gnu11 $(CPPFLAGS_ALL) $(DEP_CFLAGS)' lint
+	@test/setup/list-files | xargs awk 'FNR == 1 && /^#!.*sh/ { print FILENAME }' | xargs shellcheck -e $(SHELLCHECK_OFF)
 
 # A second look at the sources, by gcc's analyzer and by cppcheck.  The latter does not understand
 # a macro that puts nothing before ##, as those of the views do (preprocessorErrorDirective).
@@ -559,7 +563,7 @@ help:
 	@echo 'make promtool            fetch and build the checker of Prometheus, for tests'
 	@echo 'make docs                write the generated references, manuals and sample ini'
 	@echo 'make html                the documents as pages for a browser, in $(BUILD)/html'
-	@echo 'make format lint         lay out all C files with clang-format; examine them with clang-tidy'
+	@echo 'make format lint         lay out all C files with clang-format; examine them with clang-tidy, and scripts with shellcheck'
 	@echo 'make analyze             examine them with the analyzer of gcc and with cppcheck'
 	@echo 'make unit unit-FLOOR     unit tests (of one floor: base wire auth ... admin daemon)'
 	@echo 'make unit-threads        unit tests of helper threads; use it with VARIANT=tsan'
