@@ -7,6 +7,7 @@
 #define POOL_FAILURE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 enum failure_kind {
 	FAILURE_NONE,
@@ -30,5 +31,14 @@ void failure_note(struct failure *f, enum failure_kind kind, const char *text,
     const char *told, const char *sqlstate);
 /* Frees what f owns; there is no failure then. */
 void failure_forget(struct failure *f);
+
+/* How the last auth_query has ended, in the pool that runs it: for the console. */
+struct lookup_end {
+	uint64_t at_us; /* 0: none has ended */
+	char *failure;  /* owned; NULL: it has worked */
+};
+
+/* The text is copied. */
+void lookup_end_note(struct lookup_end *end, uint64_t now_us, const char *failure);
 
 #endif

@@ -148,12 +148,13 @@ struct pool {
 	struct list param_waiters; /* for the login parameters: REQUEST_PARAMS */
 	struct list replicas;      /* for their own connection: REQUEST_REPLICATION */
 	struct list cancels_waiting,
-	    cancels_active;       /* cancel requests, by nodes of the owner */
-	struct runner *runner;    /* owned by the broker; NULL: not made yet */
-	struct failure failure;   /* of the last attempt to connect */
-	struct balance balance;   /* over the hosts of the database */
-	struct central_part part; /* what other workers see of it */
-	struct pool_turn turn;    /* with limits that pools share */
+	    cancels_active;           /* cancel requests, by nodes of the owner */
+	struct runner *runner;        /* owned by the broker; NULL: not made yet */
+	struct failure failure;       /* of the last attempt to connect */
+	struct lookup_end lookup_end; /* of the last auth_query */
+	struct balance balance;       /* over the hosts of the database */
+	struct central_part part;     /* what other workers see of it */
+	struct pool_turn turn;        /* with limits that pools share */
 	struct pool_replacement replacement;
 	struct pool_credentials credentials; /* for logins to servers */
 	struct stats stats;

@@ -187,6 +187,47 @@ static void explain_method(struct explanation *e)
 	explain(e, "method", "%s", explain_method_name(e));
 }
 
+/* ---- what was tried ---- */
+
+/* The last attempt of any worker to log in to a server or, is_lookup, to run
+ * auth_query, which fails also because of the former. */
+struct last_attempt {
+	const char *database, *user;
+	bool is_lookup;
+	uint64_t at_us;
+	char failure[100]; /* "": it has worked */
+};
+
+static void look_for_attempt(struct site *site, void *ctx)
+{
+	struct last_attempt *last = ctx;
+	struct database *db = catalog_find_database(site->catalog, last->database);
+	struct user *user = catalog_find_user(site->catalog, last->user);
+	struct pool *pool = db && user ? catalog_find_pool_as(db, user) : NULL;
+	const char *failure = NULL;
+	uint64_t at_us = pool ? pool_last_attempt(pool, &failure) : 0;
+
+	if (pool && last->is_lookup && (!failure || pool->lookup_end.at_us > at_us)) {
+		at_us = pool->lookup_end.at_us;
+		failure = pool->lookup_end.failure;
+	}
+	if (at_us <= last->at_us)
+		return;
+	last->at_us = at_us;
+	snprintf(last->failure, sizeof(last->failure), "%s", failure ? failure : "");
+}
+
+static void explain_last(
+    struct explanation *e, const char *item, struct last_attempt *last)
+{
+	(void)workers_each(e->site, look_for_attempt, last);
+	if (last->at_us)
+		explain(e, item, "%s %" PRIu64 " s ago%s%s",
+		    last->failure[0] ? "failed" : "worked",
+		    (loop_now(e->site->loop) - last->at_us) / 1000000,
+		    last->failure[0] ? ": " : "", last->failure);
+}
+
 /* ---- user and secret ---- */
 
 static const char *kind_name(enum secret_kind kind)
@@ -244,6 +285,10 @@ static void explain_secret(struct explanation *e)
 		explain(e, "client secret",
 		    "auth_query as user %s in database %s, of the kind it finds",
 		    auth_user, where ? where : e->database_name);
+		explain_last(e, "auth_query",
+		    &(struct last_attempt){.database = where ? where : e->database_name,
+			.user = auth_user,
+			.is_lookup = true});
 	} else {
 		explain(e, "client secret", "none: the user is not known");
 	}
@@ -429,28 +474,6 @@ static void explain_server_secret(struct explanation *e, const struct user *serv
 	}
 }
 
-/* The last attempt of any worker to log in to a server. */
-struct last_attempt {
-	const char *database, *user;
-	uint64_t at_us;
-	char failure[100]; /* "": it has worked */
-};
-
-static void look_for_attempt(struct site *site, void *ctx)
-{
-	struct last_attempt *last = ctx;
-	struct database *db = catalog_find_database(site->catalog, last->database);
-	struct user *user = catalog_find_user(site->catalog, last->user);
-	struct pool *pool = db && user ? catalog_find_pool_as(db, user) : NULL;
-	const char *failure;
-	uint64_t at_us = pool ? pool_last_attempt(pool, &failure) : 0;
-
-	if (at_us <= last->at_us)
-		return;
-	last->at_us = at_us;
-	snprintf(last->failure, sizeof(last->failure), "%s", failure ? failure : "");
-}
-
 /* What is wrong with the hosts of the database, if anything is. */
 static void explain_trouble(struct explanation *e)
 {
@@ -487,13 +510,8 @@ static void explain_server(struct explanation *e)
 	    e->forced_name ? ", forced by the database" : "");
 	explain_server_secret(e, server_user);
 
-	struct last_attempt last = {.database = e->database_name, .user = name};
-	(void)workers_each(e->site, look_for_attempt, &last);
-	if (last.at_us)
-		explain(e, "last attempt", "%s %" PRIu64 " s ago%s%s",
-		    last.failure[0] ? "failed" : "worked",
-		    (loop_now(e->site->loop) - last.at_us) / 1000000,
-		    last.failure[0] ? ": " : "", last.failure);
+	explain_last(e, "last attempt",
+	    &(struct last_attempt){.database = e->database_name, .user = name});
 	explain_trouble(e);
 }
 

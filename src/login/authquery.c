@@ -224,6 +224,12 @@ static void lookup_set_refusal(
 	snprintf(lookup->sqlstate, sizeof(lookup->sqlstate), "%.5s", sqlstate);
 }
 
+static void lookup_note(struct lookup *lookup, const char *failure)
+{
+	lookup_end_note(&lookup->request.in_pool.pool->lookup_end,
+	    loop_now(lookup->site->loop), failure);
+}
+
 /* The name cannot be looked up.  The logins that wait are told when the server has
  * answered all of the query and can serve others again. */
 static void lookup_refuse_name(struct lookup *lookup)
@@ -246,6 +252,7 @@ static enum step query_settled(struct server *server)
 	struct lookup *lookup = server_lookup(server);
 
 	server->is_ready = true;
+	lookup_note(lookup, NULL);
 	server_rest(server, 0); /* the pool may lend it to others from here on */
 	broker_give(server);
 	lookup_over(lookup);
@@ -360,6 +367,7 @@ static enum step query_error(struct server *server, const struct message *m)
 		lookup_refuse_name(lookup);
 		return STEP_NEXT;
 	}
+	lookup_note(lookup, f.message);
 	server_retire(server, "error response from auth_query");
 	return STEP_CLOSE;
 }
@@ -438,9 +446,12 @@ static void query_closed(struct conn *conn, const char *reason)
 	struct server *server = conn_server(conn);
 	struct lookup *lookup = server_lookup(server);
 
+	/* an error of the query says more */
+	if (lookup->request.in_pool.pool->lookup_end.at_us < lookup->sent_us)
+		lookup_note(lookup, reason);
 	server_leave(server, reason);
-	lookup_refuse(
-	    lookup, error_sqlstate(ERROR_CONFIG_ERROR), error_text(ERROR_CONFIG_ERROR));
+	lookup_refuse_name(lookup);
+	lookup_over(lookup);
 }
 
 static const struct conn_ops query_ops = {
@@ -509,6 +520,7 @@ static void request_granted(struct request *request)
 static void request_refused(
     struct request *request, const char *sqlstate, const char *text)
 {
+	lookup_note(request_lookup(request), text);
 	lookup_refuse(request_lookup(request), sqlstate, text);
 }
 

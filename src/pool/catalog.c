@@ -135,6 +135,7 @@ void pool_free(struct pool *pool)
 	list_remove(&pool->user->pools, &pool->user_node);
 	hosts_forget_pool(pool, true);
 	failure_forget(&pool->failure);
+	mem_free(pool->lookup_end.failure);
 	mem_wipe(&pool->credentials.login_keys, sizeof(pool->credentials.login_keys));
 	credential_forget_for_pool(pool);
 	exchange_part(pool);

@@ -49,3 +49,10 @@ void failure_note(struct failure *f, enum failure_kind kind, const char *text,
 	f->fast = mem_strdup(
 	    error_print(fast, sizeof(fast), ERROR_SERVER_LOGIN_FAILING, reason));
 }
+
+void lookup_end_note(struct lookup_end *end, uint64_t now_us, const char *failure)
+{
+	mem_free(end->failure);
+	end->failure = failure ? mem_strdup(failure) : NULL;
+	end->at_us = now_us;
+}

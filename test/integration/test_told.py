@@ -176,3 +176,26 @@ def test_a_server_that_refuses_the_password(make_pooler, pg, workers):
     pooler.connect("good").close()
     told = dict(pooler.admin.query("EXPLAIN LOGIN trust_user good").rows)
     assert re.fullmatch(r"worked \d+ s ago", told["last attempt"])
+
+
+# a query for users that fails
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_auth_query_that_fails(make_pooler, pg, workers):
+    """EXPLAIN LOGIN tells how the last auth_query has ended, and why, also if its own login fails."""
+    pooler = make_pooler({"db": pg.conn(), "gone": "host=127.0.0.1 port=%d" % waiting.PORTS.take()}, settings={
+        "workers": workers, "auth_type": "scram-sha-256", "auth_user": "trust_user", "auth_query": "select n from nowhere where n = $1",
+        "query_wait_timeout": 1})
+
+    def told(database="db"):
+        return dict(pooler.admin.query("EXPLAIN LOGIN somebody " + database).rows).get("auth_query", "")
+
+    assert told() == ""
+    pooler.refusal(user="somebody", secret="x")
+    assert re.fullmatch(r'failed \d+ s ago: relation "nowhere" does not exist', told())
+    pooler.set("auth_query", "select $1::text, null::text")
+    pooler.refusal(user="somebody", secret="x")
+    assert re.fullmatch(r"worked \d+ s ago", told())
+    pooler.refusal("gone", user="somebody", secret="x")
+    assert re.fullmatch(r"failed \d+ s ago: Connection refused", told("gone"))
