@@ -17,6 +17,7 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import links  # noqa: E402
 import pictures  # noqa: E402
 
 TOP = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
@@ -61,7 +62,7 @@ def troff(text):
 
 
 def troff_block(block):
-    """One block of Markdown as troff: a heading, code, a paragraph, or the place of a table."""
+    """One block of Markdown as troff: a heading, code, a table of two columns, a paragraph, or the place of a table."""
     if PLACE.match(block):
         return block
     if block.startswith("## "):
@@ -70,7 +71,11 @@ def troff_block(block):
         return ".SH " + (word.upper() + " " + section.rstrip("`") if quote else title.upper())
     if block.startswith("```"):
         return ".PP\n.RS 4\n.nf\n%s\n.fi\n.RE" % troff(re.sub(r"^```.*\n|\n```$", "", block))
-    return ".PP\n" + troff(re.sub(r"\\(.)", r"\1", block))
+    plain = troff(re.sub(r"\\(.)", r"\1", links.LINK.sub(r"\1", block)))
+    if block.startswith("|"):
+        rows = [row.strip("| ").split(" | ") for row in plain.splitlines()[2:]]
+        return "\n".join(".TP\n.B %s\n%s" % tuple(row) for row in rows)
+    return ".PP\n" + plain
 
 
 def troff_of(text):

@@ -6,6 +6,7 @@ documents become links between pages; a link to a file that is no document is ke
 the end every link among the pages is followed.
 """
 import html.parser
+import json
 import os
 import re
 import shutil
@@ -36,9 +37,9 @@ html_css_files = ["pages.css"]
 highlight_language = "none"
 suppress_warnings = ["misc.highlighting_failure"]
 """
-# Headings of this depth are names of settings.
+# Headings of this depth are names of settings, and so are the links in the list of settings by task.
 STYLE = """
-h4, .toc-tree li li li li { font-family: var(--font-stack--monospace); }
+h4, .toc-tree li li li li, #which-settings-do-i-need td a { font-family: var(--font-stack--monospace); }
 table { display: block; overflow-x: auto; }
 """
 TREE = """
@@ -103,6 +104,29 @@ def trees(path, texts):
             + contents("For developers", [p for p in order if p.startswith(DEVELOPERS)]))
 
 
+# Opens each page in a narrow and in a wide window.
+MEASURED = """<!DOCTYPE html><body><script>
+(async () => {
+	let said = "measured\\n";
+	for (const page of %s) for (const width of [360, 1280]) {
+		const frame = document.createElement("iframe");
+		frame.style.cssText = "border: 0; height: 800px; width: " + width + "px";
+		frame.src = page;
+		await new Promise(loaded => { frame.onload = loaded; document.body.append(frame); });
+		const root = frame.contentDocument, name = root.querySelector("h4");
+		/* what is too wide is cut, but for tables and texts of programs, which scroll */
+		const wide = [...root.querySelectorAll("article *")].find(
+			part => part.getBoundingClientRect().right > width && !part.closest("table, pre"));
+		if (wide) said += page + ": wider than " + width + " pixels: " + wide.textContent.slice(0, 60).trim() + "\\n";
+		if (page === "settings.html" && !/mono/i.test(getComputedStyle(name).fontFamily)) said += page + ": names of settings are not monospaced\\n";
+		frame.remove();
+	}
+	document.body.innerHTML = "<pre></pre>";
+	document.querySelector("pre").textContent = said;
+})();
+</script>"""
+
+
 class Reader(html.parser.HTMLParser):
     """Finds the anchors of a page and where its links lead to."""
 
@@ -141,18 +165,27 @@ def dead_links(folder):
                 yield "%s: nothing is at %s" % (name, target)
 
 
+def shown(browser, folder, page):
+    """What a page, opened as a file, has become when its scripts have run."""
+    return subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files",
+                           "--virtual-time-budget=60000", "--dump-dom", "file://%s/%s" % (folder, page)],
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=300, check=False).stdout.decode()
+
+
 def looked_at(folder):
-    """What a browser does not show of the pages, opened as files."""
+    """What a browser does not show of the pages: what the search finds, the current page in the contents, no page
+    that is wider than its window, and names of settings in a monospaced face."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     if not browser:
         return
     for page, wanted in (("search.html?q=max_client_conn", r'<a href="settings\.html#max-client-conn"'),
                          ("usage.html", r'<li class="[^"]*\bcurrent\b[^"]*"><a class="[^"]*" href="#">')):
-        shown = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files",
-                                "--virtual-time-budget=10000", "--dump-dom", "file://%s/%s" % (folder, page)],
-                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=120, check=False).stdout.decode()
-        if not re.search(wanted, shown):
+        if not re.search(wanted, shown(browser, folder, page)):
             yield "%s: a browser does not show %s" % (page, wanted)
+    write(folder, "measured.html", MEASURED % json.dumps(sorted(n for n in os.listdir(folder) if n.endswith(".html"))))
+    found = re.search(r"<pre>measured\n(.*)</pre>", shown(browser, folder, "measured.html"), re.S)
+    os.remove(os.path.join(folder, "measured.html"))
+    yield from found[1].splitlines() if found else ["the pages could not be measured"]
 
 
 def write(folder, name, text):

@@ -278,9 +278,9 @@ int a(void)
         self.assertFinds(rooms, "doc/architecture.md:7", "base/b")
 
     def test_documents(self):
-        text = "# T\n\n## One `[a-b]`\n\n.it's \\_x\n\n@rows@\n\n## Two words\n\n```\na-b\n'c\n```\n"
+        text = "# T\n\n## One `[a-b]`\n\n.it's \\_x\n\n@rows@\n\n## Two words\n\n| task | settings |\n|---|---|\n| a \\_b | [c](#c), d |\n\n```\na-b\n'c\n```\n"
         page = (".SH ONE [a-b]\n.PP\n\\&.it\\(aqs _x\n@rows@\n.SH TWO WORDS\n"
-                ".PP\n.RS 4\n.nf\na\\-b\n\\(aqc\n.fi\n.RE")
+                ".TP\n.B a _b\nc, d\n.PP\n.RS 4\n.nf\na\\-b\n\\(aqc\n.fi\n.RE")
         self.assertEqual(docs.troff_of(text), page)
         program = os.path.join(self.root, "program")
         self.put("program", "#!/bin/sh\necho \"$*\"\n")
