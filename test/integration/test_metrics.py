@@ -16,6 +16,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 import certs
+import documents
 from test_takeover import restart, wait_end  # noqa: F401
 
 ETC = os.path.join(os.path.dirname(__file__), "../../etc")
@@ -445,11 +446,34 @@ def rules():
         return re.findall(r"^ +expr: (.*)$", file.read(), re.M)
 
 
-def panels():
+def dashboard():
     with open(os.path.join(ETC, "grafana-dashboard.json")) as file:
-        board = json.load(file)
+        return json.load(file)
+
+
+def panels():
+    board = dashboard()
     found = [t["expr"] for p in board["panels"] for t in p["targets"]]
     return found + [v["query"] for v in board["templating"]["list"] if v["type"] == "query"]
+
+
+def test_each_alert_names_its_section_of_the_manual():
+    with open(os.path.join(ETC, "prometheus-alerts.yml")) as file:
+        alerts = file.read().split("- alert: ")[1:]
+    assert len(alerts) == len(rules())
+    for alert in alerts:
+        path, anchor = re.search(r'^ +manual: "(doc/\w+\.md)#([\w-]+)"$', alert, re.M).groups()
+        headings = re.findall("^##+ (.*)$", documents.document(path), re.M)
+        assert anchor in [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in headings], alert
+
+
+def test_the_panel_up_shows_a_pooler_that_is_down():
+    """Prometheus itself makes the metric up; one that is down serves none, and is known from earlier."""
+    [panel] = [panel for panel in dashboard()["panels"] if panel["title"] == "Up"]
+    assert [target["expr"] for target in panel["targets"]] == ['up{instance=~"$instance"}']
+    assert panel["fieldConfig"]["defaults"]["mappings"][0]["options"]["0"]["text"] == "down"
+    [instances] = [v["query"] for v in dashboard()["templating"]["list"] if v["name"] == "instance"]
+    assert "last_over_time(pgbouncer_up[7d])" in instances
 
 
 def test_dashboard_and_alerts_use_what_is_served(serve):
@@ -486,15 +510,17 @@ tests:
     alert_rule_test:
       - {eval_time: 3m, alertname: PgBouncerDown, exp_alerts: [{
            exp_labels: {severity: critical, job: pgbouncer, instance: down},
-           exp_annotations: {summary: The pooler down does not answer.}}]}
+           exp_annotations: {summary: The pooler down does not answer., manual: "doc/troubleshooting.md#what-you-see-what-to-ask-what-to-do"}}]}
       - {eval_time: 4m, alertname: PgBouncerClientsNearLimit, exp_alerts: []}
       - {eval_time: 6m, alertname: PgBouncerClientsNearLimit, exp_alerts: [{
            exp_labels: {severity: warning, instance: a},
-           exp_annotations: {summary: The pooler a uses more than 90 %% of max_client_conn.}}]}
+           exp_annotations: {summary: The pooler a uses more than 90 %% of max_client_conn.,
+             manual: "doc/troubleshooting.md#too-many-connections"}}]}
       - {eval_time: 4m, alertname: PgBouncerHostDown, exp_alerts: []}
       - {eval_time: 10m, alertname: PgBouncerHostDown, exp_alerts: [{
            exp_labels: {severity: critical, database: d, host: h, port: "1"},
-           exp_annotations: {summary: "h:1 of d is down, hangs or refuses."}}]}
+           exp_annotations: {summary: "h:1 of d is down, hangs or refuses.",
+             manual: "doc/troubleshooting.md#login-at-the-server-fails"}}]}
 """
 
 
