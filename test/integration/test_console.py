@@ -89,7 +89,7 @@ def test_quoted_database_names(make_pooler, pg):
     ("client_encoding", "UTF-8"), ("default_transaction_isolation", "read committed"),
     ("standard_conforming_strings", "on"), ("datestyle", "ISO"), ("timezone", "GMT")])
 @pytest.mark.parametrize("user", ["admin_user", "stats_user"])
-def test_courtesy_for_drivers(pooler, user, name, value):
+def test_parameters_of_drivers(pooler, user, name, value):
     console = pooler.console(user)
     result = console.query("SHOW " + name.upper())
     assert result.columns == columns(name + ":s") and result.rows == [(value,)]

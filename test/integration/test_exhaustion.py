@@ -67,7 +67,7 @@ def test_locked_memory(make_pooler, pg, workers):
     pooler = make_pooler({"db": pg.conn()}, start=False, settings={"io_engine": "auto", "workers": workers})
     pooler.preexec = lambda: resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, 0))
     pooler.start()
-    pooler.wait_log(r"LOG io_engine is (io_uring|epoll, because io_uring cannot be had: )")
+    pooler.wait_log(r"LOG io_engine is (io_uring|epoll, because io_uring is not available: )")
     clients = [pooler.connect() for _ in range(2 * workers)]
     assert [client.value("select 1") for client in clients] == ["1"] * len(clients)
 

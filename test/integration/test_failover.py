@@ -248,7 +248,7 @@ def test_recipe(shop, pair):
         shop.wait_log("host pg2:5432: down: Connection refused")
         writer.send(wire.query("select pg_is_in_recovery()"))
         assert not writer.has_data(0.1)
-        shop.play("When the primary dies")
+        shop.play("When the primary fails")
         assert writer.finish().value == "f"
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import time
 import urllib.error
 import urllib.request
 
@@ -147,6 +148,25 @@ def test_a_pool_that_fills(served, page):
     for client in clients:
         client.close()
     assert not page.complaints, page.complaints
+
+
+@browser.needed
+def test_a_full_pool_is_shown_within_two_seconds(served, page):
+    """On a machine that lets the browser run in one of some attempts."""
+    with served.connect() as one, served.connect() as two, served.connect() as waits:
+        times = []
+        while not times or min(times) >= 2:
+            assert len(times) < 5, times
+            for client in (one, two):
+                client.query("begin")
+            waits.send(wire.query("select 1"))
+            begun = time.monotonic()
+            page.wait(cell("servers") + " === '2 of 2, full' && " + cell("cl_waiting") + " === '1'")
+            times.append(time.monotonic() - begun)
+            for client in (one, two):
+                client.query("commit")
+            waits.finish()
+            page.wait(cell("cl_waiting") + " === '0'")
 
 
 @browser.needed

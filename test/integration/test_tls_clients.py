@@ -453,6 +453,9 @@ def test_key_of_another_certificate(make_pooler, ca):
         "client_tls_key_file": ca.client.key_file})
     code, _, err = pooler.run_ini()
     assert code == 1 and "private/public key mismatch" in err, err
+    for option in ("--check-config", "--explain-config"):
+        code, out, _ = pooler.run_ini(None, option)
+        assert code == 1 and "private/public key mismatch" in out, out
 
 
 def test_plain_end_of_tls_client_is_no_warning(tls_pooler, ca):

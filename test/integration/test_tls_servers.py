@@ -193,8 +193,13 @@ def test_expired_server_certificate(make_pooler, fake, ca):
     server = tls_fake(fake, ca.issue("expired", "x", ["localhost"], days=-2))
     pooler = make_pooler({"db": "host=localhost port=%d" % server.port}, settings=settings(
         server_tls_sslmode="verify-ca", server_tls_ca_file=ca.file, query_wait_timeout="0.5"))
-    assert pooler.refusal() == "query_wait_timeout"
-    pooler.wait_log("TLS handshake error: .*expired")
+    reason = "TLS handshake error: certificate verify failed: certificate has expired"
+    with pooler.client() as client, pytest.raises(wire.Refused) as refused:
+        client.login()
+    assert refused.value.text == "query_wait_timeout"
+    assert reason in refused.value.message.field("D")
+    pooler.wait_log(r"closing because: %s \(age" % reason)
+    assert pooler.show_one("HOSTS", database="db")["last_error"] == reason
 
 
 def test_client_certificate_for_the_server(make_pooler, tls_pg, ca):
