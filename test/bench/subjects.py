@@ -161,8 +161,8 @@ class Direct(Subject):
 LENT = 64  # The number of server connections that relay_login lends.
 RELAYS = ((Relay, "relay_epoll", "the smallest relay on epoll"),
           (Relay, "relay_uring", "the smallest relay on io_uring"),
-          (LoginRelay, "relay_login", "the smallest pooler on epoll: it welcomes a client and lends "
-           "it a connection"))
+          (LoginRelay, "relay_login", "the smallest pooler on epoll: it answers logins itself and gives "
+           "clients open connections"))
 
 
 def find_program(name):
