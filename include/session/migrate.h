@@ -13,8 +13,8 @@ struct site;
 
 /* Begins to count which clients of the site get servers, to choose among them. */
 void migrate_watch(struct site *site);
-/* Chooses clients that have, since migrate_watch, had about `percent` of the servers
- * that were given, and ends the counting.  Returns how many. */
+/* Picks clients that together have made about `percent` of the assignments since
+ * migrate_watch, and ends the counting.  Returns how many. */
 size_t migrate_choose_active(struct site *site, unsigned percent);
 /* Chooses at most so many clients that rest now, others than at the last call. */
 size_t migrate_choose_idle(struct site *site, size_t most);

@@ -222,7 +222,7 @@ struct site {
 	uint64_t id_step; /* distance between two ids of this site; other workers use
 			     those between */
 	uint64_t protocol_errors; /* server connections closed for protocol errors (SHOW
-				     LISTS) */
+				     STATE) */
 	/* how often clients got each error of errors.def; the last one counts all
 	 * others (SHOW ERRORS) */
 	uint64_t errors_told[ERROR_COUNT + 1];

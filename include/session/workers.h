@@ -42,8 +42,8 @@ struct worker {
 	atomic_bool is_silent;
 	/* used by the control thread only: it has much more to do than others */
 	bool is_overworked;
-	/* One of those that were on their way is there, and will be a client in a
-	 * moment; its own thread's, as the next. */
+	/* An arriving client is already among client_count: it must not be counted
+	 * again.  Its own thread's, as the next. */
 	bool has_arrival;
 	unsigned broadcast; /* the last one that it has carried out, or does now */
 	/* connections that it sent to others a moment ago and that they may not have
@@ -153,7 +153,8 @@ void workers_broadcast(
  * before it carries it out. */
 unsigned workers_begin_broadcast(struct site *control);
 void workers_follow_broadcast(struct site *site, unsigned number);
-/* What left its site after that broadcast, and before the next: has one missed it? */
+/* Has the receiver of a connection applied a broadcast that its sender had not applied
+ * when it sent it? */
 static inline bool workers_has_missed(const struct worker *member, unsigned number)
 {
 	return (int)(member->broadcast - number) > 0;

@@ -62,13 +62,16 @@ static int start_engine(
 	}
 	if (settings->io_engine == IO_ENGINE_URING)
 		return err_set(err,
-		    "io_engine is io_uring, which cannot be had: %s; use auto or epoll",
+		    "io_engine is io_uring, which is not available: %s; use auto or "
+		    "epoll",
 		    why.text);
-	tell(site, "io_engine is epoll, because io_uring cannot be had: %s", why.text);
+	tell(site, "io_engine is epoll, because io_uring is not available: %s",
+	    why.text);
 	if (!workers_is_control(site) &&
 	    workers_control(site->worker->workers)->site->net.ring)
 		log_warning(site->log,
-		    "worker %u uses io_engine epoll, because io_uring cannot be had: "
+		    "worker %u uses io_engine epoll, because io_uring is not "
+		    "available: "
 		    "%s; raise the limit of locked memory (LimitMEMLOCK, ulimit -l) or "
 		    "use fewer workers",
 		    site->worker->index, why.text);

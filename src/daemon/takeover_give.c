@@ -533,7 +533,7 @@ static void giving_arrived(
 	else if (kind == TAKEOVER_FAILED)
 		failed(g, bytes, len);
 	else
-		give_up(g, "it says what makes no sense");
+		give_up(g, "it sent an unexpected message");
 }
 
 static void giving_ended(void *ctx, const struct err *err)

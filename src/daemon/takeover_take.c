@@ -330,7 +330,7 @@ static void taking_arrived(
 	} else {
 		if (fd >= 0)
 			close(fd);
-		err_set(&t->err, "what came makes no sense");
+		err_set(&t->err, "unexpected message");
 		fail(t);
 	}
 }

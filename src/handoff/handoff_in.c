@@ -216,7 +216,9 @@ static int check_server(
 	failed = pipeline_restore(
 	    &ledger, &server->ledger, server->entries, server->entry_count);
 	pipeline_done(&ledger);
-	return failed ? err_set(err, "a server that owes what no server does") : 0;
+	return failed
+		   ? err_set(err, "a server has answers pending that no server can owe")
+		   : 0;
 }
 
 int handoff_check(

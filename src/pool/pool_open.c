@@ -34,10 +34,10 @@ enum { LOGIN_PATIENCE_US = 200000 };
 /* How often a worker with a waiting client asks other workers again. */
 enum { ASK_AGAIN_US = 5000 };
 
-/* How long room is left to a client that has waited longer, at another worker or for
- * room under other limits as well: a tenth of the time that it has waited, within these
- * bounds.  It may never use the room, if its worker stands still. */
-enum { LEAST_COURTESY_US = 20000, MOST_COURTESY_US = 200000 };
+/* How long a free slot is left to a client that has waited longer, at another worker or
+ * under other limits as well: a tenth of the time that it has waited, within these
+ * bounds.  It may never use the slot, if its worker stands still. */
+enum { LEAST_LEFT_US = 20000, MOST_LEFT_US = 200000 };
 
 /* A client that waits under several limits waits for one after the other, so that no
  * room is left unused for it.  After this time it waits for all of them at once,
@@ -156,13 +156,12 @@ static uint64_t tenth_since(uint64_t since_us, uint64_t now_us)
  * not for ever. */
 static bool yields_to(struct pool *pool, uint64_t place_us, uint64_t now_us)
 {
-	uint64_t courtesy_us =
-	    time_earlier(time_later(tenth_since(place_us, now_us), LEAST_COURTESY_US),
-		MOST_COURTESY_US);
+	uint64_t left_us = time_earlier(
+	    time_later(tenth_since(place_us, now_us), LEAST_LEFT_US), MOST_LEFT_US);
 
 	if (!pool->turn.yielded_us)
 		pool->turn.yielded_us = now_us;
-	return !queue_first(pool) || now_us < pool->turn.yielded_us + courtesy_us;
+	return !queue_first(pool) || now_us < pool->turn.yielded_us + left_us;
 }
 
 /* Steps 6 and 7.  Nothing is evicted for one limit while another one leaves no room,
@@ -290,7 +289,7 @@ static uint64_t look_again_us(const struct pool *pool, uint64_t now_us)
 	    conn_limits_before(pool, &place_us) == CONN_LIMIT_COUNT)
 		return UINT64_MAX;
 	return now_us + time_later(tenth_since(queue_first(pool)->queued_us, now_us),
-			    MOST_COURTESY_US);
+			    MOST_LEFT_US);
 }
 
 static struct verdict open_for(
