@@ -17,5 +17,8 @@ void base64_encode(const uint8_t *bytes, size_t len, char *out);
  * their number.  -1: the text is not canonical base64 or does not fit. */
 int base64_decode(
     const char *text, size_t len, uint8_t *out, size_t size, size_t *out_len);
+/* The same for the alphabet of URLs without padding, RFC 4648 section 5. */
+int base64_decode_url(
+    const char *text, size_t len, uint8_t *out, size_t size, size_t *out_len);
 
 #endif

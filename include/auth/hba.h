@@ -28,6 +28,7 @@ enum hba_method {
 	HBA_SCRAM,
 	HBA_LDAP,
 	HBA_PAM,
+	HBA_OAUTH,
 };
 /* Returns the method as files spell it, such as "scram-sha-256". */
 const char *hba_method_name(enum hba_method method);
@@ -39,6 +40,10 @@ struct hba_rule {
 	const char *map;
 	/* HBA_LDAP: options that ldap_options_parse has accepted; otherwise NULL */
 	const char *options;
+	/* HBA_OAUTH, otherwise NULL: who issues the tokens, and for what; is_delegated:
+	 * whoever judges the token decides also which user it is for */
+	const char *issuer, *scope;
+	bool is_delegated;
 	const char *file; /* the file that has the rule */
 	unsigned line;    /* its line; of several continued lines the first */
 	/* the rule without comment and LDAP options, so that it has no secret */
@@ -94,9 +99,10 @@ enum hba_result {
 	HBA_NO_MATCH, /* no rule matches: the login is refused */
 	/* *rule has a host name: look the peer's name up and ask again */
 	HBA_NEEDS_NAME,
-	/* A rule with ldap or pam matches, but *rule, an earlier one, names the user in
-	 * another spelling that a directory may not tell apart from the peer's: the
-	 * login is refused, because `reject` for alice must hold for ALICE. */
+	/* A rule with ldap, pam or a delegated decision matches, but *rule, an earlier
+	 * one, names the user in another spelling that a directory may not tell apart
+	 * from the peer's: the login is refused, because `reject` for alice must hold
+	 * for ALICE. */
 	HBA_OTHER_SPELLING,
 };
 

@@ -23,11 +23,12 @@
 #include "base/list.h"
 
 enum helpers_kind {
-	HELPERS_ASK,     /* asks another service: LDAP, PAM */
+	HELPERS_ASK, /* asks another service: LDAP, PAM, a program that judges tokens */
 	HELPERS_ACCOUNT, /* looks up an account of the operating system */
-	HELPERS_COMPUTE, /* derives keys: one thread */
+	HELPERS_COMPUTE, /* derives keys, checks signatures: one thread */
 	HELPERS_READ,    /* reads a large file or frees its content: one thread */
-	HELPERS_FETCH,   /* gets a password for a server from a program or a file */
+	HELPERS_FETCH,   /* gets a password for a server, or the keys of an issuer of
+			    tokens */
 	HELPERS_KINDS,
 };
 

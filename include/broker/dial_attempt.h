@@ -90,6 +90,7 @@ struct dial {
 	unsigned answers;  /* how many messages the server has sent */
 	bool has_answered; /* a password was sent */
 	bool has_scram;
+	bool has_sent_token;
 	bool is_authenticated;
 	bool is_let_in; /* AuthenticationOk has arrived */
 	bool is_over;   /* the exchange: ReadyForQuery has arrived */

@@ -47,6 +47,7 @@ enum auth_type {
 	AUTH_SCRAM,
 	AUTH_PAM,
 	AUTH_LDAP,
+	AUTH_OAUTH,
 	AUTH_PEER,   /* only in HBA rules */
 	AUTH_REJECT, /* only in HBA rules */
 	AUTH_NONE,   /* no HBA rule matches */

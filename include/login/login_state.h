@@ -14,6 +14,7 @@
 #include "login/startup.h"
 #include "net/tls.h"
 #include "session/client.h"
+#include "session/oauth_issuers.h"
 #include "session/salted.h"
 
 enum login_phase {
@@ -41,6 +42,11 @@ struct login {
 	/* owned by the helper threads; cancelled when the login ends */
 	struct helpers_job *job;
 	char *password; /* owned: the password that LDAP or PAM accepted */
+	/* owned: the token, while it waits for the keys of its issuer */
+	char *token;
+	struct oauth_keys_wait keys_wait;
+	/* the client has selected OAUTHBEARER; it has asked where to get a token */
+	bool is_selected, is_question;
 	/* the derivation it waits for (verifiers.c); NULL: none */
 	struct verifier_wait *verifier_wait;
 	struct node verifier_node;
@@ -64,7 +70,8 @@ struct login {
 	char *sasl_password; /* owned: a copy of the password that the keys are derived
 				from, because a reload may change the user's */
 	bool lacks_keys;     /* the verifier has only salt and rounds, no keys */
-	bool has_waited;     /* the login has waited for the verifier's keys */
+	bool has_waited;     /* the login has waited for the keys of the verifier, or of
+				the token's issuer */
 	bool was_derived; /* keys have been derived for the message that was put back */
 	bool is_right;    /* with was_derived: the password in that message is right */
 	/* a copy, because a reload may change the user's */

@@ -34,13 +34,14 @@ enum hba_result method_by_rules(const struct access_rules *rules,
 /* Can a login by this method succeed?  If not (AUTH_REJECT, AUTH_NONE), it makes no
  * difference whether the user exists. */
 bool method_may_succeed(enum auth_type method);
-/* Does LDAP or PAM check the password?  Then a user may exist who is in no list of the
- * pooler. */
+/* Does LDAP, PAM or the issuer of a token say who it is?  Then a user may exist who is
+ * in no list of the pooler. */
 bool method_is_external(enum auth_type method);
 /* The error for a client that has not proven who it is. */
 enum error_id method_failure(enum auth_type method);
-/* Why PAM or LDAP cannot check a password: this build does not support it, or
- * auth_ldap_options is not set.  ERROR_COUNT: it can, or the method needs neither. */
+/* Why PAM or LDAP cannot check a password, or a token cannot be checked: this build
+ * does not support it, or auth_ldap_options is not set.  ERROR_COUNT: it can, or the
+ * method needs neither. */
 enum error_id method_missing_external(enum auth_type method,
     const struct hba_rule *rule, const struct settings *settings);
 /* Is a login refused without channel binding?  Not over a unix socket, where a man in

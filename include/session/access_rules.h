@@ -1,6 +1,6 @@
 /*
- * The HBA rules and ident maps that were loaded together.  The site holds those in
- * force; a login holds those with which it began until it ends.
+ * The HBA rules, ident maps and keys for tokens that were loaded together.  The site
+ * holds those in force; a login holds those with which it began until it ends.
  */
 #ifndef SESSION_ACCESS_RULES_H
 #define SESSION_ACCESS_RULES_H
@@ -9,11 +9,15 @@
 
 #include "auth/hba.h"
 #include "auth/ident.h"
+#include "auth/oauth_keys.h"
 
 struct access_rules {
 	struct hba *hba;     /* owned */
 	struct ident *ident; /* owned; NULL: there are no maps */
-	atomic_uint refs;    /* workers share them */
+	/* one reference: the keys of oauth_keys_file, for the tokens of all issuers;
+	 * NULL: they are fetched */
+	struct oauth_keys *oauth_keys;
+	atomic_uint refs; /* workers share them */
 };
 
 /* Takes over both.  The caller gets the first reference. */

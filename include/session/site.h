@@ -30,6 +30,7 @@ struct host_monitor;
 struct client_snapshot;
 struct key_cache;
 struct passwords;
+struct issuer_waits;
 struct helpers;
 struct peers;
 struct log_flood;
@@ -159,9 +160,10 @@ struct site {
 	struct catalog *catalog;
 	struct helpers *helpers; /* helper threads */
 	struct watch *external_watch;
-	struct key_cache *key_cache; /* see salted.h */
-	struct passwords *passwords; /* see passwords.h */
-	struct map *verifier_waits;  /* see login/verifiers.h */
+	struct key_cache *key_cache;       /* see salted.h */
+	struct passwords *passwords;       /* see passwords.h */
+	struct issuer_waits *issuer_waits; /* see oauth_issuers.h */
+	struct map *verifier_waits;        /* see login/verifiers.h */
 	/* for the proofs of clients; NULL: libcrypto does not have it */
 	struct digest *sha256, *md5;
 	struct secret *no_secret;   /* SECRET_NONE, of users that do not exist */

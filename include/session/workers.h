@@ -74,9 +74,10 @@ struct workers {
 	/* one reference: for work that only one helper thread of all sites may do at a
 	 * time */
 	struct helpers_mutex *mutex;
-	struct cancel_keys *cancel_keys;  /* owned: of the clients of all sites */
-	struct passwords_kept *passwords; /* owned: see session/passwords.h */
-	struct strangers *strangers;      /* owned: likewise */
+	struct cancel_keys *cancel_keys;    /* owned: of the clients of all sites */
+	struct passwords_kept *passwords;   /* owned: see session/passwords.h */
+	struct oauth_issuers_kept *issuers; /* owned: see session/oauth_issuers.h */
+	struct strangers *strangers;        /* owned: likewise */
 	struct memory_limit *memory_limit;
 	unsigned worker_count;
 	unsigned last_picked;    /* used by the control thread only, as the next one */

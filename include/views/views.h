@@ -16,7 +16,7 @@ view_walk_fn view_version, view_state, view_config, view_lists, view_mem;
 view_walk_fn view_dns_hosts, view_dns_zones, view_prepared_statements;
 view_walk_fn view_hosts;
 view_walk_fn view_state_leaks, view_workers, view_errors, view_certificates,
-    view_warnings;
+    view_issuers, view_warnings;
 /* in views_pools.c */
 view_walk_fn view_databases, view_pools, view_users, view_peers, view_peer_pools;
 /* in views_sockets.c */

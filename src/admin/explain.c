@@ -14,6 +14,7 @@
 #include "auth/hba.h"
 #include "base/text.h"
 #include "login/method.h"
+#include "login/proof_oauth.h"
 #include "pool/hosts_role.h"
 #include "session/workers.h"
 #include "views/row.h"
@@ -274,6 +275,25 @@ static void explain_secret(struct explanation *e)
 
 	if (e->method == AUTH_ANY || !method_may_succeed(e->method)) {
 		explain(e, "client secret", "none is asked for");
+	} else if (e->method == AUTH_OAUTH) {
+		const struct settings *s = site_settings(e->site);
+		bool has_program = text_or_null(s->oauth_validator_command);
+		explain(e, "client secret",
+		    "a token of the issuer %s for the scope %s, inside TLS, judged by "
+		    "%s%s",
+		    proof_oauth_issuer(e->rule, s), proof_oauth_scope(e->rule, s),
+		    has_program                        ? "oauth_validator_command: "
+		    : text_or_null(s->oauth_keys_file) ? "the keys in "
+						       : "the keys of the issuer",
+		    has_program ? s->oauth_validator_command : s->oauth_keys_file);
+		if (e->rule && e->rule->is_delegated)
+			explain(e, "client name", "oauth_validator_command decides");
+		else
+			explain(e, "client name", "the token's %s, %s%s",
+			    has_program ? "name" : s->oauth_name_claim,
+			    e->rule && e->rule->map ? "by the ident map "
+						    : "equal to the user",
+			    e->rule && e->rule->map ? e->rule->map : "");
 	} else if (method_is_external(e->method)) {
 		explain(e, "client secret", "judged by %s",
 		    e->method == AUTH_PAM ? "PAM" : "the LDAP directory");
@@ -320,8 +340,10 @@ static enum error_id method_obstacle(const struct explanation *e)
 {
 	if (e->method == AUTH_ANY)
 		return e->config && !e->forced_name ? ERROR_CONFIG_ERROR : ERROR_COUNT;
+	if (e->method == AUTH_OAUTH && e->is_unix)
+		return ERROR_OAUTH_NEEDS_TLS;
 	if (method_is_external(e->method))
-		return e->config && e->config->own.auth_user
+		return e->method != AUTH_OAUTH && e->config && e->config->own.auth_user
 			   ? ERROR_CONFIG_ERROR
 			   : method_missing_external(
 				 e->method, e->rule, site_settings(e->site));
@@ -347,33 +369,6 @@ static bool is_unbound(const struct explanation *e)
 	       method_requires_binding(&e->addr, site_settings(e->site));
 }
 
-/* Would the client lack the right to use the console?  Unknown users get the error of a
- * wrong proof instead. */
-static bool lacks_console_rights(const struct explanation *e)
-{
-	const struct settings *s = site_settings(e->site);
-
-	return e->database && e->database->is_admin && e->method != AUTH_ANY &&
-	       !text_list_has(s->admin_users, e->user_name) &&
-	       !text_list_has(s->stats_users, e->user_name);
-}
-
-/* Prints the errors that a client would get only after its proof.  -1: there is one. */
-static int explain_late_outcome(struct explanation *e)
-{
-	static const char item[] = "login";
-
-	if (!e->config)
-		explain(e, item, "refused after its proof: no such database: %s",
-		    e->database_name);
-	else if (e->database && e->database->disabled)
-		explain(e, item, "refused after its proof: database \"%s\" is disabled",
-		    e->database_name);
-	else
-		return 0;
-	return -1;
-}
-
 /* Prints whether the login would succeed.  -1: it would fail. */
 static int explain_outcome(struct explanation *e)
 {
@@ -385,14 +380,24 @@ static int explain_outcome(struct explanation *e)
 		    "possible without any proof; what follows is for other accounts");
 	if (obstacle == ERROR_COUNT && is_unbound(e))
 		obstacle = ERROR_BINDING_REQUIRED;
-	if (obstacle == ERROR_COUNT && lacks_console_rights(e))
+	/* unknown users of the console get the error of a wrong proof instead */
+	const struct settings *s = site_settings(e->site);
+	if (obstacle == ERROR_COUNT && e->database && e->database->is_admin &&
+	    e->method != AUTH_ANY && !text_list_has(s->admin_users, e->user_name) &&
+	    !text_list_has(s->stats_users, e->user_name))
 		obstacle = ERROR_NOT_ALLOWED;
 	if (obstacle != ERROR_COUNT) {
 		explain(e, "login", "refused: %s", error_text(obstacle));
 		return -1;
 	}
-	if (explain_late_outcome(e) < 0)
+	/* what a client is told only after its proof */
+	if (!e->config || (e->database && e->database->disabled)) {
+		explain(e, "login",
+		    e->config ? "refused after its proof: database \"%s\" is disabled"
+			      : "refused after its proof: no such database: %s",
+		    e->database_name);
 		return -1;
+	}
 	if (e->method == AUTH_MD5 && is_scram(e))
 		explain(e, "login",
 		    "possible, by scram-sha-256 because of the kind of the secret");
@@ -454,7 +459,8 @@ static void explain_server_secret(struct explanation *e, const struct user *serv
 		explain(e, "server login",
 		    "works with md5 and scram-sha-256; with password only inside TLS "
 		    "or over a unix socket");
-	} else if (method_is_external(e->method) && !e->forced_name) {
+	} else if (method_is_external(e->method) && e->method != AUTH_OAUTH &&
+		   !e->forced_name) {
 		explain(e, "server secret", "the password the client logs in with");
 		explain_kind(e, SECRET_PLAIN);
 	} else if (server_user && server_user->remembered && !e->forced_name) {
@@ -468,6 +474,13 @@ static void explain_server_secret(struct explanation *e, const struct user *serv
 	} else if (explain_auth_user(e) && !e->forced_name) {
 		explain(e, "server secret", "what auth_query finds");
 		explain(e, "server login", "depends on the kind of that secret");
+	} else if (text_or_null(scope_server_tls_cert_file(scope))) {
+		explain(e, "server secret",
+		    "none; servers are shown the certificate %s",
+		    scope_server_tls_cert_file(scope));
+		explain(e, "server login",
+		    "works only where the server asks for no password, or for a "
+		    "certificate");
 	} else {
 		explain(e, "server secret", "none");
 		explain_kind(e, SECRET_NONE);

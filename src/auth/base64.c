@@ -24,7 +24,8 @@ void base64_encode(const uint8_t *bytes, size_t len, char *out)
 	*out = '\0';
 }
 
-static int digit_value(char c)
+/* last: the two characters behind letters and digits. */
+static int digit_value(char c, const char last[2])
 {
 	if (c >= 'A' && c <= 'Z')
 		return c - 'A';
@@ -32,24 +33,20 @@ static int digit_value(char c)
 		return c - 'a' + 26;
 	if (c >= '0' && c <= '9')
 		return c - '0' + 52;
-	if (c == '+')
+	if (c == last[0])
 		return 62;
-	return c == '/' ? 63 : -1;
+	return c == last[1] ? 63 : -1;
 }
 
-int base64_decode(
-    const char *text, size_t len, uint8_t *out, size_t size, size_t *out_len)
+static int decode(const char *text, size_t digits, const char last[2], uint8_t *out,
+    size_t size, size_t *out_len)
 {
-	size_t digits = len, done = 0;
+	size_t done = 0;
 	uint32_t bits = 0;
 	unsigned bit_count = 0;
 
-	if (len % 4 != 0)
-		return -1;
-	while (digits > 0 && len - digits < 2 && text[digits - 1] == '=')
-		digits--;
 	for (size_t i = 0; i < digits; i++) {
-		int value = digit_value(text[i]);
+		int value = digit_value(text[i], last);
 		if (value < 0)
 			return -1;
 		bits = bits << 6 | (uint32_t)value;
@@ -64,4 +61,22 @@ int base64_decode(
 	}
 	*out_len = done;
 	return bits == 0 ? 0 : -1;
+}
+
+int base64_decode(
+    const char *text, size_t len, uint8_t *out, size_t size, size_t *out_len)
+{
+	size_t digits = len;
+
+	if (len % 4 != 0)
+		return -1;
+	while (digits > 0 && len - digits < 2 && text[digits - 1] == '=')
+		digits--;
+	return decode(text, digits, "+/", out, size, out_len);
+}
+
+int base64_decode_url(
+    const char *text, size_t len, uint8_t *out, size_t size, size_t *out_len)
+{
+	return len % 4 == 1 ? -1 : decode(text, len, "-_", out, size, out_len);
 }

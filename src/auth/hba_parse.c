@@ -20,6 +20,7 @@ const char *hba_method_name(enum hba_method method)
 	    [HBA_SCRAM] = "scram-sha-256",
 	    [HBA_LDAP] = "ldap",
 	    [HBA_PAM] = "pam",
+	    [HBA_OAUTH] = "oauth",
 	};
 
 	return names[method];
@@ -66,7 +67,7 @@ static int parse_method(struct hba_row *row, struct rule_file *f, struct err *er
 {
 	const char *text = tokenizer_text(&f->tokens);
 
-	for (int m = HBA_TRUST; m <= HBA_PAM; m++) {
+	for (int m = HBA_TRUST; m <= HBA_OAUTH; m++) {
 		if (f->tokens.kind == TOKEN_WORD &&
 		    strcmp(text, hba_method_name((enum hba_method)m)) == 0) {
 			row->rule.method = (enum hba_method)m;
@@ -101,36 +102,77 @@ static int parse_map(struct hba_row *row, const struct ident *ident,
 	return 0;
 }
 
-/* Returns the end of LDAP options, which is a comment or the end of the line.  A #
- * inside a word or quotes is part of an option. */
-static const char *options_end(const char *at, const char *end)
-{
-	bool is_quoted = false, is_after_blank = true;
-
-	for (; at < end; at++) {
-		if (*at == '#' && !is_quoted && is_after_blank)
-			return at;
-		if (*at == '"')
-			is_quoted = !is_quoted;
-		is_after_blank = strchr(" \t\r\v\f", *at);
-	}
-	return end;
-}
-
 /* Checks the options now, so that an error is found by the reload and not by the first
  * login. */
 static int parse_ldap(struct hba_row *row, const struct rule_reader *r,
     const struct rule_file *f, const char *at, struct err *err)
 {
-	const char *end = (const char *)f->text.bytes + f->text.len;
+	const char *end = at, *text_end = (const char *)f->text.bytes + f->text.len;
+	bool is_quoted = false, is_after_blank = true;
 	struct ldap_options parsed;
 
-	row->rule.options = copy_part(r, at, options_end(at, end));
+	/* they end at a comment; a # inside a word or quotes is a part of an option */
+	for (; end < text_end && (*end != '#' || is_quoted || !is_after_blank); end++) {
+		if (*end == '"')
+			is_quoted = !is_quoted;
+		is_after_blank = strchr(" \t\r\v\f", *end);
+	}
+	row->rule.options = copy_part(r, at, end);
 	if (ldap_options_parse(&parsed, row->rule.options, err) < 0)
 		return err_prefix(err, "hba line %u: ", f->line);
 	if (parsed.warning)
 		rule_file_warn(r, f, parsed.warning);
 	ldap_options_done(&parsed);
+	return 0;
+}
+
+/* Reads issuer, scope, and map or delegate_ident_mapping, in any order.  *end: behind
+ * the last one. */
+static int parse_oauth(struct hba_row *row, const struct ident *ident,
+    const struct rule_reader *r, struct rule_file *f, const char **end, struct err *err)
+{
+	struct hba_rule *rule = &row->rule;
+
+	/* nobody could log in by it: tokens are accepted only inside TLS */
+	if (row->is_local || row->tls == HBA_TLS_NEVER)
+		return rule_file_error(
+		    f, err, "the method oauth needs TLS: use hostssl, or host");
+	for (; f->tokens.kind != TOKEN_END; tokenizer_next(&f->tokens)) {
+		const char *word = arena_strdup(r->arena, tokenizer_text(&f->tokens));
+		const char *sign = strchr(word, '=');
+		int len = sign ? (int)(sign - word) : (int)strlen(word);
+		const char *value = sign ? sign + 1 : "";
+		*end = f->tokens.at;
+		if (f->tokens.kind != TOKEN_WORD || !*value)
+			return rule_file_error(f, err,
+			    "authentication option not in name=value format: %.*s", len,
+			    word);
+		if (text_has_prefix(word, "issuer="))
+			rule->issuer = value;
+		else if (text_has_prefix(word, "scope="))
+			rule->scope = value;
+		else if (text_has_prefix(word, "delegate_ident_mapping="))
+			rule->is_delegated = strcmp(value, "1") == 0;
+		else if (!text_has_prefix(word, "map="))
+			return rule_file_error(f, err,
+			    "unrecognized authentication option name: \"%.*s\"", len,
+			    word);
+		else if (!ident || !ident_has_map(ident, value))
+			return rule_file_error(f, err,
+			    "Ident map %.200s is not found in ident config file",
+			    value);
+		else
+			rule->map = value;
+	}
+	if (!rule->issuer || !rule->scope)
+		return rule_file_error(
+		    f, err, "the method oauth requires the options issuer and scope");
+	if (!text_has_prefix(rule->issuer, "https://"))
+		return rule_file_error(
+		    f, err, "issuer has to begin with https://: %.200s", rule->issuer);
+	if (rule->map && rule->is_delegated)
+		return rule_file_error(
+		    f, err, "map and delegate_ident_mapping do not go together");
 	return 0;
 }
 
@@ -151,7 +193,10 @@ static int parse_method_and_rest(struct hba_row *row, const struct ident *ident,
 		tokenizer_next(&f->tokens);
 		if (f->tokens.kind != TOKEN_END)
 			end = f->tokens.at;
-		if (parse_map(row, ident, r, f, err) < 0)
+		int rc = row->rule.method == HBA_OAUTH
+			     ? parse_oauth(row, ident, r, f, &end, err)
+			     : parse_map(row, ident, r, f, err);
+		if (rc < 0)
 			return -1;
 	}
 	row->rule.text = copy_part(r, line, end);

@@ -45,7 +45,7 @@ static int run(const struct password_request *request, const struct helpers_job 
 	variables[count++] = variable("PGDATABASE", request->database);
 	if (*request->host)
 		variables[count++] = variable("PGHOST", request->host);
-	rc = program_run(words, variables, request->limit_us, job, out, err);
+	rc = program_run(words, variables, NULL, request->limit_us, job, out, err);
 	while (count > 0)
 		mem_free(variables[--count]);
 	command_line_free(&words);

@@ -30,7 +30,9 @@ enum { BLOCK = 4096, BLOCKS = 32 };
 
 struct run {
 	pid_t pid;
-	struct pollfd ends[2]; /* where its output and its complaints come from */
+	/* where its output and its complaints come from, and where its input goes */
+	struct pollfd ends[3];
+	const char *input; /* borrowed: what it has not been given yet */
 	struct buf *out, complaints;
 	bool has_ended;
 	int status; /* if it has ended */
@@ -70,7 +72,7 @@ static char **environment(char *const *variables)
 }
 
 static int spawn(struct run *run, char *const *words, char *const *variables,
-    const int out[2], const int complaints[2])
+    const int in[2], const int out[2], const int complaints[2])
 {
 	char **env = environment(variables);
 	posix_spawn_file_actions_t actions;
@@ -82,8 +84,11 @@ static int spawn(struct run *run, char *const *words, char *const *variables,
 	sigemptyset(&broken_pipe);
 	sigaddset(&broken_pipe, SIGPIPE);
 	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_addopen(
-	    &actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+	if (in[0] >= 0)
+		posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
+	else
+		posix_spawn_file_actions_addopen(
+		    &actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
 	posix_spawn_file_actions_adddup2(&actions, complaints[1], STDERR_FILENO);
 	posix_spawnattr_init(&attributes);
@@ -102,16 +107,18 @@ static int spawn(struct run *run, char *const *words, char *const *variables,
 static int start(
     struct run *run, char *const *words, char *const *variables, struct err *err)
 {
-	int out[2] = {-1, -1}, complaints[2] = {-1, -1}, error;
+	int out[2] = {-1, -1}, complaints[2] = {-1, -1}, in[2] = {-1, -1}, error;
 
-	if (pipe2(out, O_CLOEXEC) < 0 || pipe2(complaints, O_CLOEXEC) < 0)
+	if (pipe2(out, O_CLOEXEC) < 0 || pipe2(complaints, O_CLOEXEC) < 0 ||
+	    (run->input && pipe2(in, O_CLOEXEC) < 0))
 		error = errno;
 	else
-		error = spawn(run, words, variables, out, complaints);
-	for (int i = 0; i < 2; i++) {
-		int end = i ? complaints[0] : out[0],
-		    other = i ? complaints[1] : out[1];
-		run->ends[i] = (struct pollfd){.fd = end, .events = POLLIN};
+		error = spawn(run, words, variables, in, out, complaints);
+	const int *const pipes[] = {out, complaints, in};
+	for (int i = 0; i < 3; i++) {
+		int end = pipes[i][i == 2], other = pipes[i][i != 2];
+		run->ends[i] =
+		    (struct pollfd){.fd = end, .events = i == 2 ? POLLOUT : POLLIN};
 		if (other >= 0)
 			close(other);
 		if (end >= 0)
@@ -157,8 +164,20 @@ static int attend(
 			return err_set(
 			    err, "has not ended within %g s", (double)limit_us / 1e6);
 		bool is_open = run->ends[0].fd >= 0 || run->ends[1].fd >= 0;
-		poll(run->ends, 2, is_open ? LOOK_MS : 1);
+		poll(run->ends, 3, is_open ? LOOK_MS : 1);
 		run->has_ended = waitpid(run->pid, &run->status, WNOHANG) == run->pid;
+		if (run->ends[2].fd >= 0 && run->ends[2].revents) {
+			/* one that does not read all of its input may still succeed */
+			ssize_t put =
+			    write(run->ends[2].fd, run->input, strlen(run->input));
+			if (put > 0)
+				run->input += put;
+			if (!*run->input ||
+			    (put < 0 && errno != EAGAIN && errno != EINTR)) {
+				close(run->ends[2].fd);
+				run->ends[2].fd = -1;
+			}
+		}
 		for (int i = 0; i < 2; i++)
 			if (run->ends[i].fd >= 0)
 				read_end(
@@ -169,28 +188,10 @@ static int attend(
 	return 0;
 }
 
-/* With the first line of its complaints, as far as it can be shown. */
-static int judge(struct run *run, struct err *err)
+int program_run(char *const *words, char *const *variables, const char *input,
+    uint64_t limit_us, const struct helpers_job *job, struct buf *out, struct err *err)
 {
-	char line[COMPLAINT_MAX + 1], shown[4 * COMPLAINT_MAX + 3];
-	const char *text = buf_text(&run->complaints);
-	char *end = shown + sizeof(shown);
-
-	text += strspn(text, "\r\n");
-	snprintf(line, sizeof(line), "%.*s", (int)strcspn(text, "\r\n"), text);
-	text_append_escaped(text_append(shown, end, *line ? ": " : ""), end, line);
-	if (WIFSIGNALED(run->status))
-		return err_set(
-		    err, "was ended by signal %d%s", WTERMSIG(run->status), shown);
-	if (WEXITSTATUS(run->status) != 0)
-		return err_set(err, "exit %d%s", WEXITSTATUS(run->status), shown);
-	return 0;
-}
-
-int program_run(char *const *words, char *const *variables, uint64_t limit_us,
-    const struct helpers_job *job, struct buf *out, struct err *err)
-{
-	struct run run = {.out = out};
+	struct run run = {.out = out, .input = input};
 	int rc = start(&run, words, variables, err);
 
 	buf_init(&run.complaints, COMPLAINT_MAX);
@@ -201,10 +202,21 @@ int program_run(char *const *words, char *const *variables, uint64_t limit_us,
 			while (waitpid(run.pid, &run.status, 0) < 0 && errno == EINTR)
 				;
 		}
-		if (rc == 0)
-			rc = judge(&run, err);
+		/* the first line of its complaints, as far as it can be shown */
+		char line[COMPLAINT_MAX + 1], shown[4 * COMPLAINT_MAX + 3];
+		char *end = shown + sizeof(shown);
+		const char *text = buf_text(&run.complaints);
+		text += strspn(text, "\r\n");
+		snprintf(line, sizeof(line), "%.*s", (int)strcspn(text, "\r\n"), text);
+		text_append_escaped(
+		    text_append(shown, end, *line ? ": " : ""), end, line);
+		if (rc == 0 && WIFSIGNALED(run.status))
+			rc = err_set(err, "was ended by signal %d%s",
+			    WTERMSIG(run.status), shown);
+		else if (rc == 0 && WEXITSTATUS(run.status) != 0)
+			rc = err_set(err, "exit %d%s", WEXITSTATUS(run.status), shown);
 	}
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 3; i++)
 		if (run.ends[i].fd >= 0)
 			close(run.ends[i].fd);
 	buf_done(&run.complaints);

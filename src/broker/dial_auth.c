@@ -1,5 +1,5 @@
 /*
- * Answers a server that asks for a proof: cleartext, md5, SCRAM.  The owner of
+ * Answers a server that asks for a proof: cleartext, md5, SCRAM, a token.  The owner of
  * the attempt has the secret.
  */
 #include "broker/dial_auth.h"
@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "auth/oauth_message.h"
 #include "auth/scram.h"
 #include "auth/secret.h"
 #include "base/errors.h"
@@ -114,6 +115,41 @@ static int dial_check_binding(struct server *server)
 	    &err, "channel binding is required, but the server does not ask for SCRAM");
 	(void)dial_proof_failed(server, &err);
 	return -1;
+}
+
+/* Sends the token that a program or file gives, and nothing else: whoever reads a token
+ * can use it. */
+static enum step dial_answer_oauth(struct server *server)
+{
+	struct dial *dial = server->dial;
+	struct buf out, message;
+	struct err err;
+	int rc;
+
+	if (!dial->fetched.text) {
+		err_set(&err, "the server asks for an OAuth token, which only "
+			      "server_password_command or server_password_file gives");
+		return dial_proof_failed(server, &err);
+	}
+	if (!dial_password_may_be_shown(server)) {
+		err_set(&err, "the server asks for an OAuth token, which is sent only "
+			      "inside TLS or over a unix socket");
+		return dial_proof_failed(server, &err);
+	}
+	buf_init(&out, 0);
+	rc = oauth_message_put_token(&out, dial->fetched.text);
+	if (rc < 0)
+		err_set(&err, "the server asks for an OAuth token, and the password "
+			      "that was fetched is none");
+	else {
+		buf_init(&message, 0);
+		codec_put_sasl_initial(&message, OAUTH_MECHANISM, out.bytes, out.len);
+		conn_send(&server->conn, &message);
+		buf_wipe_done(&message);
+		dial->has_sent_token = true;
+	}
+	buf_wipe_done(&out);
+	return rc < 0 ? dial_proof_failed(server, &err) : STEP_NEXT;
 }
 
 static enum step dial_begin_sasl(struct server *server, const uint8_t *data, size_t len)
@@ -309,10 +345,23 @@ enum step dial_auth(struct server *server, const struct message *m)
 			return STEP_CLOSE;
 		return dial_answer_md5(server, secret, data, len);
 	case AUTH_REQ_SASL:
-		if (server->dial->has_scram)
+		if (server->dial->has_scram || server->dial->has_sent_token)
 			break;
-		return dial_begin_sasl(server, data, len);
+		if (!codec_sasl_offers_mechanism(data, len, OAUTH_MECHANISM) ||
+		    codec_sasl_offers_mechanism(data, len, SCRAM_MECHANISM))
+			return dial_begin_sasl(server, data, len);
+		return dial_check_binding(server) < 0 ? STEP_CLOSE
+						      : dial_answer_oauth(server);
 	case AUTH_REQ_SASL_CONTINUE:
+		if (server->dial->has_sent_token && !server->dial->has_answered) {
+			/* the token is not accepted; the server's error follows */
+			struct buf end;
+			server->dial->has_answered = true;
+			buf_init(&end, 0);
+			oauth_message_put_end(&end);
+			dial_send_sasl(server, &end);
+			return STEP_NEXT;
+		}
 		return dial_continue_sasl(server, data, len, false);
 	case AUTH_REQ_SASL_FINAL:
 		return dial_continue_sasl(server, data, len, true);

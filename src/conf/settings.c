@@ -33,6 +33,7 @@ static const char *const auth_type_words[] = {
     [AUTH_SCRAM] = "scram-sha-256",
     [AUTH_PAM] = "pam",
     [AUTH_LDAP] = "ldap",
+    [AUTH_OAUTH] = "oauth",
     [AUTH_PEER] = "peer",
     [AUTH_REJECT] = "reject",
 };
@@ -608,6 +609,10 @@ static int check_build(const struct settings *s, struct err *err)
 #ifndef HAVE_LDAP
 	if (s->auth_type == AUTH_LDAP)
 		return err_set(err, "auth_type=ldap is not supported by this build");
+#endif
+#ifndef HAVE_OAUTH
+	if (s->auth_type == AUTH_OAUTH)
+		return err_set(err, "auth_type=oauth is not supported by this build");
 #endif
 	(void)s, (void)err;
 	return 0;

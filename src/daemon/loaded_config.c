@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "auth/ldap_options.h"
+#include "auth/oauth_keys.h"
 #include "base/text.h"
 #include "conf/setting_row.h"
 
@@ -220,11 +221,63 @@ static void load_rules(struct loaded_config *c)
 	c->rules = access_rules_new(hba, ident);
 }
 
+/* What tokens need besides their rules (NULL: auth_type=oauth has none).  Refuses what
+ * cannot work, and what would let in too many. */
+static void load_oauth(struct loaded_config *c, const struct hba *hba)
+{
+	const struct settings *s = &c->config->settings;
+	const struct hba_rule *rule = hba ? hba_find_method(hba, HBA_OAUTH) : NULL;
+	bool has_program = text_or_null(s->oauth_validator_command);
+	char place[512] = "auth_type";
+	struct err err;
+
+	if (hba && !rule)
+		return;
+	if (rule)
+		snprintf(place, sizeof(place), "%s:%u", rule->file, rule->line);
+	if (!oauth_is_supported())
+		found(c, DIAGNOSTIC_ERROR, place, error_text(ERROR_OAUTH_UNSUPPORTED));
+	if (s->client_tls_sslmode == TLS_DISABLE)
+		found(c, DIAGNOSTIC_ERROR, place,
+		    "the method oauth needs client_tls_sslmode: tokens are accepted "
+		    "only inside TLS");
+	if (!rule && (!text_has_prefix(s->oauth_issuer, "https://") ||
+			 !text_or_null(s->oauth_scope)))
+		found(c, DIAGNOSTIC_ERROR, place,
+		    "auth_type=oauth needs oauth_issuer, which begins with https://, "
+		    "and oauth_scope");
+	if (!has_program && !text_or_null(s->oauth_audience))
+		found(c, DIAGNOSTIC_ERROR, place,
+		    "the method oauth needs oauth_audience: otherwise tokens for other "
+		    "services would be accepted");
+	if (!has_program && text_or_null(s->oauth_keys_file) && oauth_is_supported()) {
+		c->rules->oauth_keys = oauth_keys_load(s->oauth_keys_file, &err);
+		if (!c->rules->oauth_keys)
+			found(c, DIAGNOSTIC_ERROR, "oauth_keys_file", err.text);
+	}
+	for (size_t i = 0; hba && (rule = hba_rule_at(hba, i)); i++) {
+		if (!rule->is_delegated || has_program)
+			continue;
+		snprintf(place, sizeof(place), "%s:%u", rule->file, rule->line);
+		found(c, DIAGNOSTIC_ERROR, place,
+		    "delegate_ident_mapping needs oauth_validator_command: a signed "
+		    "token does not tell which users it is for");
+	}
+}
+
 static void load_access(struct loaded_config *c)
 {
+	struct err ignored;
+
 	switch (c->config->settings.auth_type) {
 	case AUTH_HBA:
 		load_rules(c);
+		load_oauth(c, c->rules->hba);
+		break;
+	case AUTH_OAUTH:
+		c->rules = access_rules_new(
+		    hba_parse("", "", 0, NULL, NULL, NULL, &ignored), NULL);
+		load_oauth(c, NULL);
 		break;
 	case AUTH_LDAP:
 		check_ldap(c);

@@ -13,6 +13,7 @@
 #include "daemon/config_diff.h"
 #include "login/listen.h"
 #include "metrics/metrics.h"
+#include "session/oauth_issuers.h"
 #include "session/passwords.h"
 #include "session/salted.h"
 #include "session/workers.h"
@@ -143,6 +144,7 @@ int reload_take(struct daemon *d, struct loaded_config *next, int result,
 	    "reload: databases, users, rules and certificates are in force");
 	(void)workers_each(site, forget_salted, NULL);
 	passwords_forget_all(site);
+	oauth_issuers_renew(site);
 	log_put(site->log, LEVEL_DEBUG | KIND_RELOAD, NULL,
 	    "reload: derived keys are forgotten");
 	return 0;

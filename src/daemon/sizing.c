@@ -90,6 +90,7 @@ static bool is_query_used(const struct sizing_input *input)
 	case AUTH_ANY:
 	case AUTH_PAM:
 	case AUTH_LDAP:
+	case AUTH_OAUTH:
 		return false;
 	default:
 		return true;
@@ -389,10 +390,11 @@ static bool has_external_auth(const struct loaded_config *c)
 {
 	int type = c->config->settings.auth_type;
 
-	if (type == AUTH_PAM || type == AUTH_LDAP)
+	if (type == AUTH_PAM || type == AUTH_LDAP || type == AUTH_OAUTH)
 		return true;
 	return c->rules && (hba_find_method(c->rules->hba, HBA_PAM) ||
-			       hba_find_method(c->rules->hba, HBA_LDAP));
+			       hba_find_method(c->rules->hba, HBA_LDAP) ||
+			       hba_find_method(c->rules->hba, HBA_OAUTH));
 }
 
 void sizing_input_init(struct sizing_input *input, const struct loaded_config *loaded)

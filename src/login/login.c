@@ -226,13 +226,12 @@ static enum step login_authenticated(struct client *client)
 		client_fatal(client, ERROR_SHUTTING_DOWN);
 		return STEP_CLOSE;
 	}
-	if (login->password) {
-		/* logins to servers use the password that LDAP or PAM has accepted */
-		if (!client->user)
-			client->user = catalog_user(
-			    client->conn.site->catalog, login->startup.user);
+	/* one that LDAP, PAM or an issuer of tokens knows */
+	if (!client->user)
+		client->user = catalog_user(site->catalog, login->startup.user);
+	/* logins to servers use the password that LDAP or PAM has accepted */
+	if (login->password)
 		user_remember(client->user, login->password);
-	}
 	if (login_count(client) < 0)
 		return STEP_CLOSE;
 	pool = catalog_pool(client->database, client->user);
@@ -522,12 +521,13 @@ static void login_find_user(struct client *client)
 	login->is_mock = true;
 }
 
-/* With LDAP and PAM, an unknown user is added when the proof has succeeded. */
+/* With LDAP, PAM and tokens, an unknown user is added when the proof has succeeded. */
 static int login_find_external_user(struct client *client)
 {
 	const struct database *db = client->database;
 
-	if (db && db->config && db->config->own.auth_user) {
+	if (client->login->method != AUTH_OAUTH && db && db->config &&
+	    db->config->own.auth_user) {
 		conn_log(&client->conn, LEVEL_ERROR | KIND_AUTH,
 		    "%s can't be used together with database authentication",
 		    client->login->method == AUTH_PAM ? "PAM" : "LDAP");

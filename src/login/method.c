@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "auth/external_auth.h"
+#include "auth/oauth_keys.h"
 #include "login/login_state.h"
 
 /* The limit of a look-up: the resolver itself would wait longer for a name server that
@@ -34,6 +35,8 @@ static enum auth_type method_of_rule(const struct hba_rule *rule)
 		return AUTH_LDAP;
 	case HBA_PAM:
 		return AUTH_PAM;
+	case HBA_OAUTH:
+		return AUTH_OAUTH;
 	}
 	return AUTH_NONE;
 }
@@ -45,7 +48,7 @@ bool method_may_succeed(enum auth_type method)
 
 bool method_is_external(enum auth_type method)
 {
-	return method == AUTH_LDAP || method == AUTH_PAM;
+	return method == AUTH_LDAP || method == AUTH_PAM || method == AUTH_OAUTH;
 }
 
 enum error_id method_failure(enum auth_type method)
@@ -66,6 +69,8 @@ enum error_id method_failure(enum auth_type method)
 		return ERROR_LDAP_FAILED;
 	case AUTH_PAM:
 		return ERROR_PAM_FAILED;
+	case AUTH_OAUTH:
+		return ERROR_OAUTH_FAILED;
 	case AUTH_REJECT:
 		return ERROR_LOGIN_REJECTED;
 	default:
@@ -80,6 +85,8 @@ enum error_id method_missing_external(
 		return ERROR_PAM_UNSUPPORTED;
 	if (method == AUTH_LDAP && !external_auth_has_ldap())
 		return ERROR_LDAP_UNSUPPORTED;
+	if (method == AUTH_OAUTH && !oauth_is_supported())
+		return ERROR_OAUTH_UNSUPPORTED;
 	if (method == AUTH_LDAP && !rule && !settings->auth_ldap_options)
 		return ERROR_LDAP_OPTIONS_UNSET;
 	return ERROR_COUNT;
@@ -127,23 +134,6 @@ enum hba_result method_by_rules(const struct access_rules *rules,
 	return result;
 }
 
-/* Rules for replication do not apply to the console, even if its client asks for
- * replication. */
-static enum hba_replication method_replication(const struct client *client)
-{
-	if (client->database && client->database->is_admin)
-		return HBA_REPLICATION_NONE;
-	switch ((enum replication)client->replication) {
-	case REPLICATION_NONE:
-		break;
-	case REPLICATION_LOGICAL:
-		return HBA_REPLICATION_LOGICAL;
-	case REPLICATION_PHYSICAL:
-		return HBA_REPLICATION_PHYSICAL;
-	}
-	return HBA_REPLICATION_NONE;
-}
-
 /* Sets login->method and login->rule from the first rule that fits.  host_name is NULL
  * with HBA_NAME_NONE and HBA_NAME_UNKNOWN. */
 static enum method method_match(
@@ -151,13 +141,22 @@ static enum method method_match(
 {
 	struct login *login = client->login;
 	const struct conn *conn = &client->conn;
+	static const enum hba_replication kinds[] = {
+	    [REPLICATION_NONE] = HBA_REPLICATION_NONE,
+	    [REPLICATION_LOGICAL] = HBA_REPLICATION_LOGICAL,
+	    [REPLICATION_PHYSICAL] = HBA_REPLICATION_PHYSICAL,
+	};
+	/* rules for replication do not apply to the console, even if its client asks
+	 * for replication */
+	bool is_console = client->database && client->database->is_admin;
 	struct hba_peer peer = {
 	    .is_unix = conn->remote.family == AF_UNIX,
 	    .is_tls = stream_tls(&conn->stream) != NULL,
 	    .family = conn->remote.family,
 	    .name = name,
 	    .host_name = host_name,
-	    .replication = method_replication(client),
+	    .replication =
+		is_console ? HBA_REPLICATION_NONE : kinds[client->replication],
 	    .database = login->startup.database,
 	    .user = login->startup.user,
 	};
@@ -222,9 +221,10 @@ enum method method_choose(struct client *client, method_known_fn *known)
 	struct login *login = client->login;
 
 	login->method = (enum auth_type)site_settings(site)->auth_type;
+	if (login->method == AUTH_HBA || login->method == AUTH_OAUTH)
+		login->rules = access_rules_ref(site->rules);
 	if (login->method != AUTH_HBA)
 		return METHOD_KNOWN;
-	login->rules = access_rules_ref(site->rules);
 	if (method_match(client, HBA_NAME_UNKNOWN, NULL) == METHOD_KNOWN)
 		return METHOD_KNOWN;
 	login->method_known = known;

@@ -11,9 +11,11 @@
 #include "auth/secret.h"
 #include "login/login_state.h"
 #include "login/proof_external.h"
+#include "login/proof_oauth.h"
 #include "login/proof_sasl.h"
 #include "login/verifiers.h"
 #include "net/tls.h"
+#include "session/oauth_issuers.h"
 #include "session/salted.h"
 #include "wire/codec.h"
 
@@ -139,6 +141,9 @@ enum proof proof_begin(struct client *client)
 		return PROOF_MORE;
 	case AUTH_SCRAM:
 		return proof_sasl_begin(client);
+	case AUTH_OAUTH:
+		return proof_requires_binding(client) ? proof_unbound(client)
+						      : proof_oauth_begin(client);
 	default:
 		return PROOF_FAILED;
 	}
@@ -194,12 +199,15 @@ static enum proof proof_cleartext(struct client *client, const char *password)
 	return PROOF_LATER;
 }
 
-/* A cleartext password may be as long as PostgreSQL lets it be, because LDAP and PAM
- * also take tokens; so many bytes wait only for those who have really sent them. */
+/* A cleartext password or token may be as long as PostgreSQL lets it be, because LDAP
+ * and PAM also take tokens; so many bytes wait only for those who have really sent
+ * them. */
 bool proof_is_too_long(const struct client *client, const struct message *m)
 {
 	const struct login *login = client->login;
-	bool is_cleartext = login->phase == LOGIN_PASSWORD && login->method != AUTH_MD5;
+	bool is_cleartext =
+	    (login->phase == LOGIN_PASSWORD && login->method != AUTH_MD5) ||
+	    login->method == AUTH_OAUTH;
 	size_t most = is_cleartext ? PASSWORD_MESSAGE_MAX : SASL_MESSAGE_MAX;
 
 	if (m->size - 1 <= most)
@@ -236,7 +244,8 @@ enum proof proof_message(struct client *client, const struct message *m)
 			return PROOF_FAILED;
 		return PROOF_DONE;
 	}
-	return proof_sasl_message(client, m);
+	return client->login->method == AUTH_OAUTH ? proof_oauth_message(client, m)
+						   : proof_sasl_message(client, m);
 }
 
 void proof_done(struct client *client)
@@ -244,9 +253,11 @@ void proof_done(struct client *client)
 	struct login *login = client->login;
 	if (login->job)
 		helpers_cancel(login->job);
+	oauth_issuers_leave(&login->keys_wait);
 	verifiers_leave(client);
 	mem_free_secret(login->password);
 	mem_free_secret(login->sasl_password);
+	mem_free_secret(login->token);
 	if (login->has_scram)
 		scram_server_done(&login->scram);
 	scram_verifier_done(&login->verifier);

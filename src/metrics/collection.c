@@ -29,6 +29,7 @@ static const struct job jobs[] = {
     {SAMPLES_CONFIG, true, NULL, NULL},
     {SAMPLES_STATE, true, NULL, NULL},
     {SAMPLES_CERTIFICATES, true, NULL, NULL},
+    {SAMPLES_ISSUERS, true, NULL, NULL},
     {SAMPLES_WORKERS, false, NULL, NULL},
     {SAMPLES_MEM, false, NULL, NULL},
     {SAMPLES_ERRORS, false, NULL, NULL},

@@ -32,5 +32,6 @@ void access_rules_unref(struct access_rules **r)
 		return;
 	hba_free(&rules->hba);
 	ident_free(&rules->ident);
+	oauth_keys_unref(&rules->oauth_keys);
 	mem_free(rules);
 }

@@ -13,6 +13,7 @@
 #include "session/dispatch.h"
 #include "session/log_flood.h"
 #include "session/memory_limit.h"
+#include "session/oauth_issuers.h"
 #include "session/passwords.h"
 #include "session/reserved_fds.h"
 #include "session/salted.h"
@@ -50,6 +51,7 @@ int session_init(struct site *site, struct err *err)
 	switchover_init(site);
 	salted_init(site);
 	passwords_init(site);
+	oauth_issuers_init(site);
 	return site_helpers_init(site, err);
 }
 
@@ -99,6 +101,7 @@ void session_done(struct site *site)
 	site_helpers_done(site);
 	salted_done(site);
 	passwords_done(site);
+	oauth_issuers_done(site);
 	if (!site->worker) {
 		cancel_keys_free(&site->cancel_keys);
 		strangers_free(&site->strangers);

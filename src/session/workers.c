@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "session/cancel_keys.h"
 #include "session/memory_limit.h"
+#include "session/oauth_issuers_kept.h"
 #include "session/passwords_kept.h"
 #include "session/strangers.h"
 #include "wire/prepared.h"
@@ -63,6 +64,7 @@ struct workers *workers_new(unsigned worker_count)
 	workers->mutex = helpers_mutex_new();
 	workers->cancel_keys = cancel_keys_new();
 	workers->passwords = passwords_kept_new();
+	workers->issuers = oauth_issuers_kept_new();
 	workers->strangers = strangers_new();
 	workers->memory_limit = memory_limit_new();
 	for (unsigned i = 0; i <= worker_count; i++) {
@@ -95,6 +97,7 @@ void workers_free(struct workers **workers)
 	helpers_mutex_unref(&(*workers)->mutex);
 	cancel_keys_free(&(*workers)->cancel_keys);
 	passwords_kept_free(&(*workers)->passwords);
+	oauth_issuers_kept_free(&(*workers)->issuers);
 	strangers_free(&(*workers)->strangers);
 	memory_limit_free(&(*workers)->memory_limit);
 	mem_free(*workers);

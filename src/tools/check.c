@@ -358,7 +358,8 @@ unsigned check_loaded(
 	loaded_config_load_named(loaded, NULL, AT_START);
 	c.problems +=
 	    diagnostics_print(&loaded->diagnostics, c.out, put_setting_place, &c);
-	if (loaded->rules && loaded->diagnostics.counts[DIAGNOSTIC_LOSS] == 0 &&
+	if (loaded->rules && c.settings->auth_type == AUTH_HBA &&
+	    loaded->diagnostics.counts[DIAGNOSTIC_LOSS] == 0 &&
 	    loaded->diagnostics.counts[DIAGNOSTIC_ERROR] == 0)
 		advise_rules(&c, loaded->rules->hba);
 	if (loaded->users)

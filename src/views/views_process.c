@@ -12,6 +12,7 @@
 #include "conf/settings.h"
 #include "pool/pool.h"
 #include "session/memory_limit.h"
+#include "session/oauth_issuers.h"
 #include "session/tls_setup.h"
 #include "session/workers.h"
 #include "views/views.def"
@@ -287,6 +288,23 @@ static void put_certificate(
 void view_certificates(struct rows *rows)
 {
 	tls_setup_each_dates(rows->site->tls, put_certificate, rows);
+}
+
+static void put_issuer(const struct oauth_issuer_state *issuer, void *ctx)
+{
+	struct rows *rows = ctx;
+	long long age_s = issuer->key_count
+			      ? (long long)(rows->now_us - issuer->fetched_us) / 1000000
+			      : 0;
+
+	row_begin(rows);
+	ISSUERS_COLUMNS(CELL)
+	row_end(rows);
+}
+
+void view_issuers(struct rows *rows)
+{
+	oauth_issuers_each(rows->site, put_issuer, rows);
 }
 
 static void put_mem(struct rows *rows, const char *name, size_t size, size_t used,

@@ -13,6 +13,7 @@ OWNERS = (
     (r"liburing", "src/net/ring* include/net/ring*"),
     (r"ncurses|curses", "src/top/display.*"),
     (r"security/pam|ldap\.h", "src/auth/external_auth_*"),
+    (r"jansson\.h|curl/", "src/auth/oauth_*"),
 )
 
 # Unit tests of these floors share test/unit/stage, a site with clients and servers.

@@ -21,6 +21,9 @@ CODES = {
     "unix socket login rejected": "28000",
     "LDAP authentication failed": "28000",
     "PAM authentication failed": "28000",
+    "OAuth bearer authentication failed": "28000",
+    "OAuth bearer token required": "28000",
+    "OAuth tokens are accepted only inside TLS": "28000",
     "login rejected": "28000",
     "no authentication method is found": "28000",
     "no such user": "28000",  # role does not exist

@@ -67,6 +67,9 @@ def test_configurations(pooler):
         for named in re.findall(r"^server_password_(?:command|file) = (\S+)", text, re.M):
             os.makedirs(os.path.dirname(named), exist_ok=True)
             os.chmod(pooler.write(named, "#!/bin/sh\n"), 0o700)
+        for setting, content in (("auth_hba_file", "".join(rules)), ("auth_ident_file", "apps www-data shop\n")):
+            for named in re.findall(r"^%s = (\S+)" % setting, text, re.M):
+                pooler.write(named, content)
         path = pooler.write("shown.ini", text.replace("www-data", group))
         code, out, err = pooler.run("--check-config", path)
         assert code == 0, "%s:\n%s%s" % (place, out, err)

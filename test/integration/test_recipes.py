@@ -6,6 +6,8 @@ import os
 import re
 import signal
 import socket
+import ssl
+import tempfile
 import threading
 
 import pytest
@@ -13,6 +15,7 @@ import pytest
 import certs
 import documents
 import haproxy
+import issuer as issuers
 import keeper
 import postgres
 import programs
@@ -459,6 +462,57 @@ def test_expiring_passwords(recipe, pg):
     finally:
         pg.do("alter system reset all", "drop database shop with (force)", "drop role shop, rds_iam")
         pg.set_hba(postgres.hba_lines())
+
+
+def test_oauth(recipe, pg):
+    """Whom a token names gets in as the role of the map, applications by their passwords."""
+    secrets = {"app": "password of app", "admin": "password of admin"}
+    analyst = "password of analyst 3a"
+    with tempfile.TemporaryDirectory() as folder:
+        pair = certs.Authority(folder, "ca").issue("server", "localhost", ["localhost", "127.0.0.1"])
+        issuer = issuers.Issuer(pair, "/realms/staff")
+        stage = recipe("oauth", of_superuser(pg, **{"https://login.example.com/realms/staff": issuer.name}), secrets)
+        stage.real["/usr/bin/vault"] = stand_in(stage, "vault", "read -field=password database/static-creds/analyst")
+        stage.write("token", analyst + "\n", 0o600)
+        for name in ("server.crt", "server.key", "ca.crt"):
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                stage.write(name, file.read(), 0o600)
+        pg.do("create database shop", "create role analyst login password '%s'" % analyst)
+        context = ssl.create_default_context(cafile=os.path.join(folder, "ca.crt"))
+
+        def log_in(**claims):
+            session = wire.Client("127.0.0.1", stage.port, "analyst", "shop")
+            session.send(wire.ssl_request())
+            assert session.recv_exact(1) == b"S"
+            session.sock = context.wrap_socket(session.sock, server_hostname="localhost")
+            session.send(session.startup_packet())
+            assert session.recv().body == b"\0\0\0\x0aOAUTHBEARER\0\0"
+            session.send(wire.sasl_initial("OAUTHBEARER", issuers.first_message(issuer.token("7f3", **claims))))
+            return session
+
+        try:
+            stage.play("The pooler")
+            stage.play("See that it works")
+            with log_in(preferred_username="ann") as session:
+                assert session.recv().raw() == wire.auth(0)
+                session.finish()
+                assert session.value("select current_user") == "analyst"
+            stage.play("After the first login")
+            stage.wait_log("got ... keys of the issuer ...")
+            stage.wait_log("the token is that of ..., who may log in as ... by the ident map staff")
+            for claims, line in (
+                    ({"preferred_username": "bob"},
+                     "the token is that of ..., who may not log in as ... by the ident map staff"),
+                    ({"aud": "x"}, "the token is not accepted: it is for another audience"),
+                    ({"scope": "openid"}, "the token is not accepted: it lacks a scope"),
+                    ({"iss": "x"}, "the token is not accepted: its issuer is ..."),
+                    ({"exp": 1000}, "the token is not accepted: it has expired ... s ago")):
+                with log_in(**claims) as session:
+                    assert session.recv().body[:4] == b"\0\0\0\x0b"
+                stage.wait_log(line)
+        finally:
+            issuer.go()
+            pg.do("drop database shop with (force)", "drop role analyst")
 
 
 def in_tls(stage, secret):

@@ -68,6 +68,7 @@ VIEWS = {
     "TOTALS": "name:s value:N",
     "ERRORS": "error:s sqlstate:s count:q message:s",
     "CERTIFICATES": "file:s setting:s subject:s valid_from:s valid_until:s expires_at:q seconds_left:q",
+    "ISSUERS": "issuer:s keys:i age:q fetches:q failures:q last_failure:s",
     "WARNINGS": "time:s level:s message:s",
 }
 
@@ -106,7 +107,7 @@ HELP = """
 \tEXPLAIN LOGIN <user> <db> [<address>]
 \tSWITCHOVER <db> [TO <host>]
 \tTAKEOVER <format>
-\tSHOW HOSTS|PREPARED_STATEMENTS|STATE_LEAKS|LATENCY|BLOCKERS|PINS|LISTENERS|ERRORS|CERTIFICATES|WARNINGS|WORKERS"""
+\tSHOW HOSTS|PREPARED_STATEMENTS|STATE_LEAKS|LATENCY|BLOCKERS|PINS|LISTENERS|ERRORS|CERTIFICATES|ISSUERS|WARNINGS|WORKERS"""
 
 
 def test_help(pooler):

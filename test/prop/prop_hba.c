@@ -149,7 +149,10 @@ static void put_rule(struct fixture *w)
 	*m = (struct meaning){.line = w->line, .is_local = !type};
 	m->is_for_tls = type != 3;
 	m->is_for_plain = type != 2;
-	m->method = (enum hba_method)below(w, HBA_PAM + 1);
+	m->method = (enum hba_method)below(w, HBA_OAUTH + 1);
+	/* tokens need TLS */
+	if (m->method == HBA_OAUTH && (m->is_local || !m->is_for_tls))
+		m->method = HBA_PAM;
 	buf_put_text(&w->text, types[type]);
 	put_blank(w);
 	put_list(w, &m->databases, &m->is_same_database, &m->has_replication);
@@ -159,6 +162,8 @@ static void put_rule(struct fixture *w)
 	buf_put_text(&w->text, hba_method_name(m->method));
 	if (m->method == HBA_LDAP)
 		buf_put_text(&w->text, " ldapserver=h ldapsuffix=\"x\"");
+	if (m->method == HBA_OAUTH)
+		buf_put_text(&w->text, " issuer=https://h scope=\"a b\"");
 }
 
 static void put_line(struct fixture *w)
