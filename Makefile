@@ -211,7 +211,7 @@ $(foreach f,$(FLOORS),$(eval $(call unit_rules,$f)))
 UNIT := $(foreach f,base wire auth net conf pool session broker cancel handoff relay login views admin metrics daemon tools top docs,$(UNIT_$f))
 
 # Tests with several threads, which VARIANT=tsan checks.
-THREADED := $(filter $(addprefix $(OUT)/test/unit/,auth/test_helpers% auth/test_external_auth% auth/test_password_job% wire/test_prepared_store% net/test_mailbox% net/test_stream_detach% session/test_cancel_keys% session/test_passwords% pool/test_central% session/test_workers% broker/test_dial% login/test_%),$(UNIT))
+THREADED := $(filter $(addprefix $(OUT)/test/unit/,auth/test_helpers% auth/test_external_auth% auth/test_password_job% auth/test_kerberos% wire/test_prepared_store% net/test_mailbox% net/test_stream_detach% session/test_cancel_keys% session/test_passwords% pool/test_central% session/test_workers% broker/test_dial% login/test_%),$(UNIT))
 
 .PHONY: unit unit-threads
 unit: $(UNIT)

@@ -29,6 +29,7 @@ enum hba_method {
 	HBA_LDAP,
 	HBA_PAM,
 	HBA_OAUTH,
+	HBA_GSS,
 };
 /* Returns the method as files spell it, such as "scram-sha-256". */
 const char *hba_method_name(enum hba_method method);
@@ -38,6 +39,10 @@ struct hba_rule {
 	enum hba_method method;
 	/* the map named by map=NAME; NULL: none (always so with ldap and pam) */
 	const char *map;
+	/* HBA_GSS: the realm of the principal has no part in its name
+	 * (include_realm=0); the only realm that is let in (krb_realm), or NULL */
+	bool is_realm_left_out;
+	const char *realm;
 	/* HBA_LDAP: options that ldap_options_parse has accepted; otherwise NULL */
 	const char *options;
 	/* HBA_OAUTH, otherwise NULL: who issues the tokens, and for what; is_delegated:
@@ -99,7 +104,7 @@ enum hba_result {
 	HBA_NO_MATCH, /* no rule matches: the login is refused */
 	/* *rule has a host name: look the peer's name up and ask again */
 	HBA_NEEDS_NAME,
-	/* A rule with ldap, pam or a delegated decision matches, but *rule, an earlier
+	/* A rule with ldap, pam, gss or a delegated decision matches, but *rule, an earlier
 	 * one, names the user in another spelling that a directory may not tell apart
 	 * from the peer's: the login is refused, because `reject` for alice must hold
 	 * for ALICE. */

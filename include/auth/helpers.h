@@ -29,6 +29,8 @@ enum helpers_kind {
 	HELPERS_READ,    /* reads a large file or frees its content: one thread */
 	HELPERS_FETCH,   /* gets a password for a server, or the keys of an issuer of
 			    tokens */
+	HELPERS_ACCEPT,  /* reads a Kerberos ticket of a client */
+	HELPERS_TICKET,  /* gets a Kerberos ticket for a server */
 	HELPERS_KINDS,
 };
 
@@ -41,6 +43,11 @@ enum { HELPERS_ACCOUNT_THREADS = 2, HELPERS_ACCOUNT_QUEUE = 1024 };
 enum { HELPERS_COMPUTE_QUEUE = 16384 };
 /* As many programs run at a time; each host and user have one at most. */
 enum { HELPERS_FETCH_THREADS = 8, HELPERS_FETCH_QUEUE = 1024 };
+/* A ticket of a client is read with keys that the pooler has, which takes less than a
+ * millisecond. */
+enum { HELPERS_ACCEPT_THREADS = 2, HELPERS_ACCEPT_QUEUE = 1024 };
+/* A KDC may be slow, or not answer. */
+enum { HELPERS_TICKET_THREADS = 4, HELPERS_TICKET_QUEUE = 1024 };
 /* Reloads come one after the other, so few jobs wait. */
 enum { HELPERS_READ_QUEUE = 4 };
 

@@ -1,9 +1,10 @@
 /*
- * The ident file: maps that say which system user (account of the operating system, or
- * name in a certificate) may log in as which database user.  It supports what PgBouncer
- * supports, and also what PostgreSQL 16 does: include lines, continued lines, /regular
- * expressions in both user fields, and \1 in the database user for what the first
- * parentheses of the system user matched.  PostgreSQL documentation: "User Name Maps".
+ * The ident file: maps that say which system user (account of the operating system,
+ * name in a certificate, or principal of Kerberos) may log in as which database user.
+ * It supports what PgBouncer supports, and also what PostgreSQL 16 does: include lines,
+ * continued lines, /regular expressions in both user fields, and \1 in the database
+ * user for what the first parentheses of the system user matched.  PostgreSQL
+ * documentation: "User Name Maps".
  */
 #ifndef AUTH_IDENT_H
 #define AUTH_IDENT_H
@@ -43,6 +44,9 @@ struct ident_names {
 	 * one.  Borrowed until the next call. */
 	const char *(*name_at)(void *ctx, size_t i);
 	void *ctx;
+	/* plain names of the lines are compared with both users whatever the case of
+	 * their ASCII letters, as is_name does */
+	bool is_caseless;
 };
 /* Whether a user with one of these names may log in as db_user; see ident_may. */
 bool ident_may_any(const struct ident *ident, const char *map,

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "auth/kerberos.h"
 #include "auth/scram.h"
 #include "base/buf.h"
 #include "conf/scope.h"
@@ -82,7 +83,11 @@ struct dial {
 	struct scram_keys keys;
 	struct scram_binding binding;
 	uint8_t end_point[TLS_HASH_MAX]; /* the bytes that binding points to */
-	struct helpers_job *job; /* owned by the helper threads: derives the keys */
+	/* GSSAPI: a reference, and the exchange, except while a job has it; or NULL */
+	struct kerberos_ticket *ticket;
+	struct kerberos_exchange *kerberos;
+	/* owned by the helper threads: derives the keys, or does a step of GSSAPI */
+	struct helpers_job *job;
 	uint8_t salted[SCRAM_KEY_LEN]; /* the derived keys, until the login succeeds */
 	bool has_salted;
 	/* the protocol version in the startup packet; 0: not sent yet */

@@ -50,6 +50,7 @@ enum auth_type {
 	AUTH_OAUTH,
 	AUTH_PEER,   /* only in HBA rules */
 	AUTH_REJECT, /* only in HBA rules */
+	AUTH_GSS,    /* only in HBA rules */
 	AUTH_NONE,   /* no HBA rule matches */
 };
 enum tls_mode {

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "auth/kerberos.h"
 #include "auth/scram.h"
 #include "auth/secret.h"
 #include "login/method.h"
@@ -22,6 +23,7 @@ enum login_phase {
 	LOGIN_PASSWORD,
 	LOGIN_SASL_INITIAL,
 	LOGIN_SASL_FINAL,
+	LOGIN_GSS,
 	LOGIN_AWAIT, /* a helper thread or the resolver works for the login */
 	LOGIN_PARAMS,
 };
@@ -47,6 +49,8 @@ struct login {
 	struct oauth_keys_wait keys_wait;
 	/* the client has selected OAUTHBEARER; it has asked where to get a token */
 	bool is_selected, is_question;
+	/* owned: the exchange by GSSAPI, except while a job has it; NULL: none */
+	struct kerberos_exchange *kerberos;
 	/* the derivation it waits for (verifiers.c); NULL: none */
 	struct verifier_wait *verifier_wait;
 	struct node verifier_node;
@@ -125,6 +129,7 @@ static inline bool login_is_waiting(const struct login *login)
 	case LOGIN_PASSWORD:
 	case LOGIN_SASL_INITIAL:
 	case LOGIN_SASL_FINAL:
+	case LOGIN_GSS:
 		return false;
 	case LOGIN_LOOKUP:
 	case LOGIN_AWAIT:

@@ -34,10 +34,11 @@ enum hba_result method_by_rules(const struct access_rules *rules,
 /* Can a login by this method succeed?  If not (AUTH_REJECT, AUTH_NONE), it makes no
  * difference whether the user exists. */
 bool method_may_succeed(enum auth_type method);
-/* Does LDAP, PAM or the issuer of a token say who it is?  Then a user may exist who is
- * in no list of the pooler. */
+/* Does LDAP, PAM, Kerberos or the issuer of a token say who it is?  Then a user may
+ * exist who is in no list of the pooler. */
 bool method_is_external(enum auth_type method);
-/* The error for a client that has not proven who it is. */
+/* The error for a client that has not proven who it is; its text may have one argument,
+ * the name of the user. */
 enum error_id method_failure(enum auth_type method);
 /* Why PAM or LDAP cannot check a password, or a token cannot be checked: this build
  * does not support it, or auth_ldap_options is not set.  ERROR_COUNT: it can, or the

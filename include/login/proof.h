@@ -1,7 +1,7 @@
 /*
  * The exchange in which a client proves who it is (protocol.md 4; PostgreSQL
- * "Start-up"): cleartext, md5, SCRAM.  It does not choose the method, and what follows
- * from the result is decided in login.c.
+ * "Start-up"): cleartext, md5, SCRAM, GSSAPI.  It does not choose the method, and what
+ * follows from the result is decided in login.c.
  */
 #ifndef LOGIN_PROOF_H
 #define LOGIN_PROOF_H

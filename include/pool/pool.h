@@ -271,6 +271,8 @@ enum dial_failure {
 	/* there was no password to log in with: the program or file that gives it has
 	 * failed, and clients are not told how */
 	DIAL_PASSWORD,
+	/* there was no Kerberos ticket to log in with: clients are told why */
+	DIAL_TICKET,
 	DIAL_UNFIT, /* the host may not be used: see hosts_role.h */
 };
 /* The attempt to connect has failed; text and sqlstate are copied.  The slot is

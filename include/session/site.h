@@ -163,6 +163,7 @@ struct site {
 	struct key_cache *key_cache;       /* see salted.h */
 	struct passwords *passwords;       /* see passwords.h */
 	struct issuer_waits *issuer_waits; /* see oauth_issuers.h */
+	struct tickets *tickets;           /* see tickets.h */
 	struct map *verifier_waits;        /* see login/verifiers.h */
 	/* for the proofs of clients; NULL: libcrypto does not have it */
 	struct digest *sha256, *md5;

@@ -77,6 +77,7 @@ struct workers {
 	struct cancel_keys *cancel_keys;    /* owned: of the clients of all sites */
 	struct passwords_kept *passwords;   /* owned: see session/passwords.h */
 	struct oauth_issuers_kept *issuers; /* owned: see session/oauth_issuers.h */
+	struct ticket_table *tickets;       /* owned: see session/tickets.h */
 	struct strangers *strangers;        /* owned: likewise */
 	struct memory_limit *memory_limit;
 	unsigned worker_count;

@@ -144,8 +144,9 @@ static void explain_match(struct explanation *e, bool is_tls)
 	}
 	if (result == HBA_OTHER_SPELLING) {
 		explain(e, "user",
-		    "%s:%u: %s: this rule has the name in another spelling, which LDAP "
-		    "and PAM may not tell apart from it: the login is rejected",
+		    "%s:%u: %s: this rule has the name in another spelling, which "
+		    "LDAP, PAM and GSSAPI may not tell apart from it: the login is "
+		    "rejected",
 		    e->rule->file, e->rule->line, e->rule->text);
 		e->rule = NULL;
 	}
@@ -294,6 +295,12 @@ static void explain_secret(struct explanation *e)
 			    e->rule && e->rule->map ? "by the ident map "
 						    : "equal to the user",
 			    e->rule && e->rule->map ? e->rule->map : "");
+	} else if (e->method == AUTH_GSS) {
+		const char *keyfile =
+		    text_or_null(site_settings(e->site)->krb_server_keyfile);
+		explain(e, "client secret",
+		    "a Kerberos ticket, read with the keys in %s",
+		    keyfile ? keyfile : "the system's keytab");
 	} else if (method_is_external(e->method)) {
 		explain(e, "client secret", "judged by %s",
 		    e->method == AUTH_PAM ? "PAM" : "the LDAP directory");
@@ -343,7 +350,8 @@ static enum error_id method_obstacle(const struct explanation *e)
 	if (e->method == AUTH_OAUTH && e->is_unix)
 		return ERROR_OAUTH_NEEDS_TLS;
 	if (method_is_external(e->method))
-		return e->method != AUTH_OAUTH && e->config && e->config->own.auth_user
+		return e->method != AUTH_OAUTH && e->method != AUTH_GSS &&
+		       e->config && e->config->own.auth_user
 			   ? ERROR_CONFIG_ERROR
 			   : method_missing_external(
 				 e->method, e->rule, site_settings(e->site));
@@ -460,6 +468,7 @@ static void explain_server_secret(struct explanation *e, const struct user *serv
 		    "works with md5 and scram-sha-256; with password only inside TLS "
 		    "or over a unix socket");
 	} else if (method_is_external(e->method) && e->method != AUTH_OAUTH &&
+		   e->method != AUTH_GSS &&
 		   !e->forced_name) {
 		explain(e, "server secret", "the password the client logs in with");
 		explain_kind(e, SECRET_PLAIN);
@@ -522,6 +531,17 @@ static void explain_server(struct explanation *e)
 	explain(e, "server user", "%s%s", name,
 	    e->forced_name ? ", forced by the database" : "");
 	explain_server_secret(e, server_user);
+	struct scope scope = explain_scope(e);
+	if (server_user && server_user->config)
+		scope.user = &server_user->config->own;
+	const char *keyfile = text_or_null(scope_server_krb_keyfile(scope));
+	const char *principal = text_or_null(scope_server_krb_principal(scope));
+	if (keyfile || e->method == AUTH_GSS)
+		explain(e, "server ticket",
+		    "for %s/HOST as %s of %s, where the server asks for GSSAPI",
+		    scope_server_krb_service(scope),
+		    principal ? principal : "the first principal",
+		    keyfile ? keyfile : "the account's credential cache");
 
 	explain_last(e, "last attempt",
 	    &(struct last_attempt){.database = e->database_name, .user = name});

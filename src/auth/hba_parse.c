@@ -6,6 +6,7 @@
 
 #include "auth/hba_rows.h"
 #include "auth/ident.h"
+#include "auth/kerberos.h"
 #include "auth/ldap_options.h"
 
 const char *hba_method_name(enum hba_method method)
@@ -21,6 +22,7 @@ const char *hba_method_name(enum hba_method method)
 	    [HBA_LDAP] = "ldap",
 	    [HBA_PAM] = "pam",
 	    [HBA_OAUTH] = "oauth",
+	    [HBA_GSS] = "gss",
 	};
 
 	return names[method];
@@ -67,7 +69,7 @@ static int parse_method(struct hba_row *row, struct rule_file *f, struct err *er
 {
 	const char *text = tokenizer_text(&f->tokens);
 
-	for (int m = HBA_TRUST; m <= HBA_OAUTH; m++) {
+	for (int m = HBA_TRUST; m <= HBA_GSS; m++) {
 		if (f->tokens.kind == TOKEN_WORD &&
 		    strcmp(text, hba_method_name((enum hba_method)m)) == 0) {
 			row->rule.method = (enum hba_method)m;
@@ -77,28 +79,48 @@ static int parse_method(struct hba_row *row, struct rule_file *f, struct err *er
 	return rule_file_error(f, err, "unsupported method: buf=%.200s", text);
 }
 
-static int parse_map(struct hba_row *row, const struct ident *ident,
-    const struct rule_reader *r, struct rule_file *f, struct err *err)
+/* The map, or the options of gss, from the current token on.  *end is moved behind
+ * them. */
+static int parse_options(struct hba_row *row, const struct ident *ident,
+    const struct rule_reader *r, struct rule_file *f, const char **end, struct err *err)
 {
-	if (f->tokens.kind == TOKEN_END)
-		return 0;
-	if (f->tokens.kind != TOKEN_WORD || row->rule.method == HBA_PAM)
-		return rule_file_error(f, err, "unsupported parameters");
-	const char *word = arena_strdup(r->arena, tokenizer_text(&f->tokens));
-	if (tokenizer_next(&f->tokens) != TOKEN_END)
-		return rule_file_error(f, err, "unsupported parameters");
-	if (!text_has_prefix(word, "map=") || !word[4]) {
-		/* the text behind the "=" is not shown, because it may be a password */
+	bool is_gss = row->rule.method == HBA_GSS;
+
+	while (f->tokens.kind != TOKEN_END) {
+		if (f->tokens.kind != TOKEN_WORD || row->rule.method == HBA_PAM)
+			return rule_file_error(f, err, "unsupported parameters");
+		const char *word = arena_strdup(r->arena, tokenizer_text(&f->tokens));
 		const char *sign = strchr(word, '=');
-		return rule_file_error(f, err,
-		    "Ident map %.*s%s is malformed. It is not in map=value format.",
-		    sign ? (int)(sign + 1 - word) : (int)strlen(word), word,
-		    sign && sign[1] ? "..." : "");
+		*end = f->tokens.at;
+		if (tokenizer_next(&f->tokens) != TOKEN_END && !is_gss)
+			return rule_file_error(f, err, "unsupported parameters");
+		if (text_has_prefix(word, "map=") && word[4]) {
+			if (!ident || !ident_has_map(ident, word + 4))
+				return rule_file_error(f, err,
+				    "Ident map %.200s is not found in ident config "
+				    "file",
+				    word + 4);
+			row->rule.map = word + 4;
+		} else if (!is_gss) {
+			/* the text behind the "=" is not shown, because it may be a
+			 * password */
+			return rule_file_error(f, err,
+			    "Ident map %.*s%s is malformed. It is not in map=value "
+			    "format.",
+			    sign ? (int)(sign + 1 - word) : (int)strlen(word), word,
+			    sign && sign[1] ? "..." : "");
+		} else if (text_has_prefix(word, "krb_realm=") && word[10]) {
+			row->rule.realm = word + 10;
+		} else if (strcmp(word, "include_realm=0") == 0 ||
+			   strcmp(word, "include_realm=1") == 0) {
+			row->rule.is_realm_left_out = word[14] == '0';
+		} else {
+			return rule_file_error(f, err,
+			    "%.200s is no option of gss, which are include_realm=0, "
+			    "include_realm=1, krb_realm=REALM and map=NAME",
+			    word);
+		}
 	}
-	if (!ident || !ident_has_map(ident, word + 4))
-		return rule_file_error(f, err,
-		    "Ident map %.200s is not found in ident config file", word + 4);
-	row->rule.map = word + 4;
 	return 0;
 }
 
@@ -190,12 +212,16 @@ static int parse_method_and_rest(struct hba_row *row, const struct ident *ident,
 		if (parse_ldap(row, r, f, end, err) < 0)
 			return -1;
 	} else {
+		if (row->rule.method == HBA_GSS && !kerberos_is_built())
+			return rule_file_error(
+			    f, err, "gss is not supported by this build");
+		if (row->rule.method == HBA_GSS && row->is_local)
+			return rule_file_error(f, err,
+			    "gssapi authentication is not supported on local sockets");
 		tokenizer_next(&f->tokens);
-		if (f->tokens.kind != TOKEN_END)
-			end = f->tokens.at;
 		int rc = row->rule.method == HBA_OAUTH
 			     ? parse_oauth(row, ident, r, f, &end, err)
-			     : parse_map(row, ident, r, f, err);
+			     : parse_options(row, ident, r, f, &end, err);
 		if (rc < 0)
 			return -1;
 	}

@@ -130,6 +130,10 @@ struct helpers *helpers_new(
 	queue_init(&e->queues[HELPERS_READ], e, 1, HELPERS_READ_QUEUE);
 	queue_init(
 	    &e->queues[HELPERS_FETCH], e, HELPERS_FETCH_THREADS, HELPERS_FETCH_QUEUE);
+	queue_init(&e->queues[HELPERS_ACCEPT], e, HELPERS_ACCEPT_THREADS,
+	    HELPERS_ACCEPT_QUEUE);
+	queue_init(&e->queues[HELPERS_TICKET], e, HELPERS_TICKET_THREADS,
+	    HELPERS_TICKET_QUEUE);
 	e->queues[HELPERS_COMPUTE].lanes = mem_zero(LANES * sizeof(uint64_t));
 	return e;
 }

@@ -4,7 +4,9 @@
  */
 #include "auth/ident.h"
 
+#include <stdint.h>
 #include <string.h>
+#include <strings.h>
 
 #include "auth/pattern.h"
 #include "auth/rule_file.h"
@@ -192,9 +194,19 @@ bool ident_has_map(const struct ident *ident, const char *map)
 
 /* ---- matching ---- */
 
-static bool may_by_regex(
-    const struct ident_line *line, const char *system_user, const char *db_user)
+static bool is_db_user(
+    const struct ident_line *line, bool is_caseless, const char *name)
 {
+	if (is_caseless && !line->db_user.regex && !line->is_all)
+		return strcasecmp(line->db_user.text, name) == 0;
+	return line->is_all || pattern_match(&line->db_user, name, NULL) == PATTERN_YES;
+}
+
+static bool may_by_regex(const struct ident_line *line, bool is_caseless,
+    const char *system_user, const char *db_user)
+{
+	int (*compare)(const char *, const char *, size_t) =
+	    is_caseless ? strncasecmp : strncmp;
 	struct pattern_part part;
 
 	if (pattern_match(&line->system_user, system_user, &part) != PATTERN_YES)
@@ -205,12 +217,12 @@ static bool may_by_regex(
 		const char *reference = strstr(line->db_user.text, "\\1");
 		size_t before = (size_t)(reference - line->db_user.text);
 		return part.start &&
-		       strncmp(db_user, line->db_user.text, before) == 0 &&
-		       strncmp(db_user + before, part.start, part.len) == 0 &&
-		       strcmp(db_user + before + part.len, reference + 2) == 0;
+		       compare(db_user, line->db_user.text, before) == 0 &&
+		       compare(db_user + before, part.start, part.len) == 0 &&
+		       compare(db_user + before + part.len, reference + 2, SIZE_MAX) ==
+			   0;
 	}
-	return line->is_all ||
-	       pattern_match(&line->db_user, db_user, NULL) == PATTERN_YES;
+	return is_db_user(line, is_caseless, db_user);
 }
 
 static bool line_may(
@@ -219,11 +231,10 @@ static bool line_may(
 	const char *name;
 
 	if (!line->system_user.regex)
-		return (line->is_all || pattern_match(&line->db_user, db_user, NULL) ==
-					    PATTERN_YES) &&
+		return is_db_user(line, names->is_caseless, db_user) &&
 		       names->is_name(names->ctx, line->system_user.text);
 	for (size_t i = 0; (name = names->name_at(names->ctx, i)); i++) {
-		if (may_by_regex(line, name, db_user))
+		if (may_by_regex(line, names->is_caseless, name, db_user))
 			return true;
 	}
 	return false;

@@ -98,7 +98,7 @@ static void failed(struct server *server, enum dial_failure kind, const char *te
 	pool_dial_failed(&server->slot, kind, text, sqlstate, conn_now(&server->conn));
 	if (replica && kind == DIAL_PASSWORD)
 		client_fatal(replica, ERROR_NO_SERVER_PASSWORD);
-	else if (replica && kind != DIAL_LOGIN &&
+	else if (replica && kind != DIAL_LOGIN && kind != DIAL_TICKET &&
 		 hosts_has_candidate(pool, conn_now(&server->conn)))
 		replica->request.ops->retried(&replica->request);
 	else if (replica)

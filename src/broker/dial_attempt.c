@@ -19,6 +19,8 @@ void dial_free(struct server *server)
 		helpers_cancel(dial->job);
 	if (dial->has_scram)
 		scram_client_done(&dial->scram);
+	kerberos_exchange_free(&dial->kerberos);
+	kerberos_ticket_unref(&dial->ticket);
 	passwords_leave(&dial->password_wait);
 	mem_free_secret(dial->fetched.text);
 	mem_free_secret(dial->password);

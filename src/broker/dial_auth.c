@@ -1,6 +1,6 @@
 /*
- * Answers a server that asks for a proof: cleartext, md5, SCRAM, a token.  The owner of
- * the attempt has the secret.
+ * Answers a server that asks for a proof: cleartext, md5, SCRAM, a token;
+ * dial_kerberos.c does for GSSAPI.  The owner of the attempt has the secret.
  */
 #include "broker/dial_auth.h"
 
@@ -12,6 +12,7 @@
 #include "auth/secret.h"
 #include "base/errors.h"
 #include "broker/dial_attempt.h"
+#include "broker/dial_kerberos.h"
 #include "broker/dial_password.h"
 #include "session/salted.h"
 #include "wire/codec.h"
@@ -335,6 +336,11 @@ enum step dial_auth(struct server *server, const struct message *m)
 			err_set(&err, "failed to verify server signature");
 			return dial_proof_failed(server, &err);
 		}
+		if (server->dial->ticket && !server->dial->is_authenticated) {
+			struct err err;
+			err_set(&err, "the server has not proven by GSSAPI who it is");
+			return dial_proof_failed(server, &err);
+		}
 		return dial_check_binding(server) < 0 ? STEP_CLOSE : STEP_NEXT;
 	case AUTH_REQ_CLEARTEXT:
 		if (dial_check_binding(server) < 0)
@@ -344,8 +350,13 @@ enum step dial_auth(struct server *server, const struct message *m)
 		if (dial_check_binding(server) < 0)
 			return STEP_CLOSE;
 		return dial_answer_md5(server, secret, data, len);
+	case AUTH_REQ_GSS:
+		return dial_kerberos_begin(server);
+	case AUTH_REQ_GSS_CONTINUE:
+		return dial_kerberos_continue(server, data, len);
 	case AUTH_REQ_SASL:
-		if (server->dial->has_scram || server->dial->has_sent_token)
+		if (server->dial->has_scram || server->dial->has_sent_token ||
+		    server->dial->ticket)
 			break;
 		if (!codec_sasl_offers_mechanism(data, len, OAUTH_MECHANISM) ||
 		    codec_sasl_offers_mechanism(data, len, SCRAM_MECHANISM))

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "broker/dial_auth.h"
+#include "broker/dial_kerberos.h"
 #include "broker/dial_password.h"
 #include "broker/server_tls.h"
 #include "pool/scopes.h"
@@ -49,7 +50,8 @@ static void dial_ended(struct conn *conn, const struct err *err)
 
 static void dial_expired(struct conn *conn)
 {
-	dial_fail_network(conn_server(conn), "connect timeout");
+	if (!dial_kerberos_expired(conn_server(conn)))
+		dial_fail_network(conn_server(conn), "connect timeout");
 }
 
 static void dial_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
@@ -206,6 +208,8 @@ static enum step dial_error(struct server *server, const struct message *m)
 		server->dial->owner->retried(server);
 		return STEP_CLOSE;
 	}
+	if (dial_kerberos_refused(server, f.sqlstate))
+		return STEP_CLOSE;
 	if (dial_password_refused(server, f.sqlstate)) {
 		conn_doom(&server->conn, "server refuses the password");
 		server->dial->owner->retried(server);
@@ -300,6 +304,8 @@ static enum step dial_message(struct conn *conn, const struct message *m)
 	struct server *server = conn_server(conn);
 	struct dial *dial = server->dial;
 
+	if (dial_kerberos_is_at_work(server))
+		return STEP_PARK;
 	if (!message_is_whole(m) && m->size <= LOGIN_MESSAGE_MAX)
 		return STEP_MORE;
 	if (m->size > LOGIN_MESSAGE_MAX) {

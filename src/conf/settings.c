@@ -614,12 +614,22 @@ static int check_build(const struct settings *s, struct err *err)
 	if (s->auth_type == AUTH_OAUTH)
 		return err_set(err, "auth_type=oauth is not supported by this build");
 #endif
+#ifndef HAVE_GSSAPI
+	if (!is_blank(s->krb_server_keyfile))
+		return err_set(
+		    err, "krb_server_keyfile is not supported by this build");
+#endif
 	(void)s, (void)err;
 	return 0;
 }
 
 int level_check(const struct level *level, struct err *err)
 {
+#ifndef HAVE_GSSAPI
+	if (!is_blank(level->server_krb_keyfile))
+		return err_set(
+		    err, "server_krb_keyfile is not supported by this build");
+#endif
 	if (text_or_null(level->server_password_command) &&
 	    text_or_null(level->server_password_file))
 		return err_set(err, "server_password_command and server_password_file "

@@ -4,11 +4,14 @@
  */
 #include "daemon/loaded_config.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "auth/kerberos.h"
 #include "auth/ldap_options.h"
 #include "auth/oauth_keys.h"
 #include "base/text.h"
@@ -170,21 +173,29 @@ static void check_ldap(struct loaded_config *c)
 	}
 }
 
-/* Without client_tls_ca_file, a certificate from any public authority would be
- * accepted. */
-static void check_cert_rules(struct loaded_config *c, const struct hba *hba)
+/* What rules need besides themselves.  Without client_tls_ca_file, a certificate from
+ * any public authority would be accepted; without keys, nobody could log in by
+ * Kerberos. */
+static void check_rules(struct loaded_config *c, const struct hba *hba)
 {
 	const struct hba_rule *rule = hba_find_method(hba, HBA_CERT);
 	const struct settings *s = &c->config->settings;
-	char place[512];
+	const char *keytab = kerberos_keytab_path(s->krb_server_keyfile);
+	struct err text;
 
 	/* without TLS no client has a certificate */
-	if (!rule || s->client_tls_sslmode == TLS_DISABLE ||
-	    text_or_null(s->client_tls_ca_file))
-		return;
-	snprintf(place, sizeof(place), "%s:%u", rule->file, rule->line);
-	found(
-	    c, DIAGNOSTIC_ERROR, place, "the method cert requires client_tls_ca_file");
+	if (rule && s->client_tls_sslmode != TLS_DISABLE &&
+	    !text_or_null(s->client_tls_ca_file)) {
+		err_set(&text, "%s:%u", rule->file, rule->line);
+		found(c, DIAGNOSTIC_ERROR, text.text,
+		    "the method cert requires client_tls_ca_file");
+	}
+	rule = hba_find_method(hba, HBA_GSS);
+	if (rule && keytab && access(keytab, R_OK) < 0) {
+		err_set(&text, "cannot read %s, which the method gss needs (%s:%u): %s",
+		    keytab, rule->file, rule->line, strerror(errno));
+		found(c, DIAGNOSTIC_ERROR, "krb_server_keyfile", text.text);
+	}
 }
 
 /* Reports a file that could not be opened.  The errors in a file that was read have
@@ -212,7 +223,7 @@ static void load_rules(struct loaded_config *c)
 	errors = c->diagnostics.counts[DIAGNOSTIC_ERROR];
 	hba = hba_load(s->auth_hba_file, ident, take_report, c, &err);
 	if (hba) {
-		check_cert_rules(c, hba);
+		check_rules(c, hba);
 	} else {
 		found_missing(c, "auth_hba_file", errors, &err);
 		/* without rules every client is rejected */

@@ -16,6 +16,7 @@
 #include "session/oauth_issuers.h"
 #include "session/passwords.h"
 #include "session/salted.h"
+#include "session/tickets.h"
 #include "session/workers.h"
 
 /* ---- taking over ---- */
@@ -145,6 +146,7 @@ int reload_take(struct daemon *d, struct loaded_config *next, int result,
 	(void)workers_each(site, forget_salted, NULL);
 	passwords_forget_all(site);
 	oauth_issuers_renew(site);
+	tickets_forget_all(site);
 	log_put(site->log, LEVEL_DEBUG | KIND_RELOAD, NULL,
 	    "reload: derived keys are forgotten");
 	return 0;

@@ -386,28 +386,22 @@ int64_t sizing_descriptors(const struct sizing *s, bool *has_servers)
 	return *has_servers ? s->descriptors : s->clients + s->others + s->peers;
 }
 
-static bool has_external_auth(const struct loaded_config *c)
-{
-	int type = c->config->settings.auth_type;
-
-	if (type == AUTH_PAM || type == AUTH_LDAP || type == AUTH_OAUTH)
-		return true;
-	return c->rules && (hba_find_method(c->rules->hba, HBA_PAM) ||
-			       hba_find_method(c->rules->hba, HBA_LDAP) ||
-			       hba_find_method(c->rules->hba, HBA_OAUTH));
-}
-
 void sizing_input_init(struct sizing_input *input, const struct loaded_config *loaded)
 {
+	const struct hba *hba = loaded->rules ? loaded->rules->hba : NULL;
+	int type = loaded->config->settings.auth_type;
 	struct err ignored;
 
 	*input = (struct sizing_input){
 	    .config = loaded->config,
 	    .users = loaded->users,
 	    .workers = worker_threads_count(&loaded->config->settings),
-	    .has_external_auth = has_external_auth(loaded),
+	    .has_gss = hba && hba_find_method(hba, HBA_GSS),
 	    .arena = arena_new(),
 	};
+	input->has_external_auth =
+	    type == AUTH_PAM || type == AUTH_LDAP || input->has_gss ||
+	    (hba && (hba_find_method(hba, HBA_PAM) || hba_find_method(hba, HBA_LDAP)));
 	if (loaded->config->template &&
 	    entry_parse_connstr(&input->parsed_template, "*",
 		loaded->config->template->connstr, input->arena, &ignored) == 0)

@@ -226,7 +226,7 @@ static enum step login_authenticated(struct client *client)
 		client_fatal(client, ERROR_SHUTTING_DOWN);
 		return STEP_CLOSE;
 	}
-	/* one that LDAP, PAM or an issuer of tokens knows */
+	/* one that LDAP, PAM, Kerberos or an issuer of tokens knows */
 	if (!client->user)
 		client->user = catalog_user(site->catalog, login->startup.user);
 	/* logins to servers use the password that LDAP or PAM has accepted */
@@ -521,12 +521,16 @@ static void login_find_user(struct client *client)
 	login->is_mock = true;
 }
 
-/* With LDAP, PAM and tokens, an unknown user is added when the proof has succeeded. */
+/* With LDAP, PAM, GSSAPI and tokens, an unknown user is added when the proof has
+ * succeeded. */
 static int login_find_external_user(struct client *client)
 {
 	const struct database *db = client->database;
 
-	if (client->login->method != AUTH_OAUTH && db && db->config &&
+	bool has_password =
+	    client->login->method == AUTH_LDAP || client->login->method == AUTH_PAM;
+
+	if (has_password && db && db->config &&
 	    db->config->own.auth_user) {
 		conn_log(&client->conn, LEVEL_ERROR | KIND_AUTH,
 		    "%s can't be used together with database authentication",

@@ -37,6 +37,8 @@ static enum auth_type method_of_rule(const struct hba_rule *rule)
 		return AUTH_PAM;
 	case HBA_OAUTH:
 		return AUTH_OAUTH;
+	case HBA_GSS:
+		return AUTH_GSS;
 	}
 	return AUTH_NONE;
 }
@@ -48,7 +50,8 @@ bool method_may_succeed(enum auth_type method)
 
 bool method_is_external(enum auth_type method)
 {
-	return method == AUTH_LDAP || method == AUTH_PAM || method == AUTH_OAUTH;
+	return method == AUTH_LDAP || method == AUTH_PAM || method == AUTH_OAUTH ||
+	       method == AUTH_GSS;
 }
 
 enum error_id method_failure(enum auth_type method)
@@ -71,6 +74,8 @@ enum error_id method_failure(enum auth_type method)
 		return ERROR_PAM_FAILED;
 	case AUTH_OAUTH:
 		return ERROR_OAUTH_FAILED;
+	case AUTH_GSS:
+		return ERROR_GSS_FAILED;
 	case AUTH_REJECT:
 		return ERROR_LOGIN_REJECTED;
 	default:

@@ -1,7 +1,7 @@
 /*
- * The exchange in which a client proves who it is: cleartext, md5, SCRAM, certificates,
- * and what LDAP, PAM or the operating system decide.  method.c has chosen the method;
- * login.c acts on the result.
+ * The exchange in which a client proves who it is: cleartext, md5, SCRAM, GSSAPI,
+ * certificates, and what LDAP, PAM or the operating system decide.  method.c has chosen
+ * the method; login.c acts on the result.
  */
 #include "login/proof.h"
 
@@ -11,6 +11,7 @@
 #include "auth/secret.h"
 #include "login/login_state.h"
 #include "login/proof_external.h"
+#include "login/proof_gss.h"
 #include "login/proof_oauth.h"
 #include "login/proof_sasl.h"
 #include "login/verifiers.h"
@@ -25,7 +26,8 @@ enum { SASL_MESSAGE_MAX = 1024, PASSWORD_MESSAGE_MAX = 65535 };
 
 void proof_fail(struct client *client)
 {
-	client_fatal(client, method_failure(client->login->method));
+	client_fatal(
+	    client, method_failure(client->login->method), client->login->startup.user);
 }
 
 /* Channel binding is required, and with this method a man in the middle could read the
@@ -144,6 +146,12 @@ enum proof proof_begin(struct client *client)
 	case AUTH_OAUTH:
 		return proof_requires_binding(client) ? proof_unbound(client)
 						      : proof_oauth_begin(client);
+	case AUTH_GSS:
+		if (proof_requires_binding(client))
+			return proof_unbound(client);
+		login->phase = LOGIN_GSS;
+		proof_send_auth(client, AUTH_REQ_GSS, NULL, 0);
+		return PROOF_MORE;
 	default:
 		return PROOF_FAILED;
 	}
@@ -199,22 +207,25 @@ static enum proof proof_cleartext(struct client *client, const char *password)
 	return PROOF_LATER;
 }
 
-/* A cleartext password or token may be as long as PostgreSQL lets it be, because LDAP
- * and PAM also take tokens; so many bytes wait only for those who have really sent
- * them. */
+/* A cleartext password may be as long as PostgreSQL lets it be, because LDAP and PAM
+ * also take tokens; so may a token of OAuth, and a ticket, which may list the groups of the user; so many
+ * bytes wait only for those who have really sent them. */
 bool proof_is_too_long(const struct client *client, const struct message *m)
 {
 	const struct login *login = client->login;
 	bool is_cleartext =
 	    (login->phase == LOGIN_PASSWORD && login->method != AUTH_MD5) ||
 	    login->method == AUTH_OAUTH;
-	size_t most = is_cleartext ? PASSWORD_MESSAGE_MAX : SASL_MESSAGE_MAX;
+	bool is_gss = login->phase == LOGIN_GSS;
+	size_t most = is_cleartext || is_gss ? PASSWORD_MESSAGE_MAX : SASL_MESSAGE_MAX;
 
 	if (m->size - 1 <= most)
 		return false;
 	conn_log(&client->conn, LEVEL_ERROR | KIND_AUTH,
 	    "a %s message of %llu bytes is too long",
-	    login->phase == LOGIN_PASSWORD ? "password" : "SASL",
+	    is_gss                           ? "GSSAPI"
+	    : login->phase == LOGIN_PASSWORD ? "password"
+					     : "SASL",
 	    (unsigned long long)m->size - 1);
 	return true;
 }
@@ -244,6 +255,8 @@ enum proof proof_message(struct client *client, const struct message *m)
 			return PROOF_FAILED;
 		return PROOF_DONE;
 	}
+	if (client->login->phase == LOGIN_GSS)
+		return proof_gss_message(client, m);
 	return client->login->method == AUTH_OAUTH ? proof_oauth_message(client, m)
 						   : proof_sasl_message(client, m);
 }
@@ -255,6 +268,7 @@ void proof_done(struct client *client)
 		helpers_cancel(login->job);
 	oauth_issuers_leave(&login->keys_wait);
 	verifiers_leave(client);
+	kerberos_exchange_free(&login->kerberos);
 	mem_free_secret(login->password);
 	mem_free_secret(login->sasl_password);
 	mem_free_secret(login->token);

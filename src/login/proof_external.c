@@ -16,8 +16,7 @@
 /* The limit of the buffer for an entry of the account database. */
 enum { ACCOUNT_ENTRY_MAX = 1024 * 1024 };
 
-/* -1: the queue of the helper threads is full; the client has got an error. */
-static int proof_external_submit(struct client *client, struct helpers_job *job)
+int proof_external_submit(struct client *client, struct helpers_job *job)
 {
 	struct login *login = client->login;
 	struct err err;
@@ -31,15 +30,14 @@ static int proof_external_submit(struct client *client, struct helpers_job *job)
 	return 0;
 }
 
-/* The answer has come: continues the login with it. */
-static void proof_external_end(struct client *client, bool is_proven)
+void proof_external_end(struct client *client, enum proof proof)
 {
 	struct login *login = client->login;
 
 	login->job = NULL;
 	login_await_end(login);
 	if (!client->conn.is_doomed)
-		login->proven(client, is_proven ? PROOF_DONE : PROOF_FAILED);
+		login->proven(client, proof);
 }
 
 /* ---- the account behind a unix socket ---- */
@@ -86,7 +84,7 @@ static void account_done(struct helpers_job *job)
 		    "account %s (uid %u) may not log in as %s",
 		    account->name ? account->name : "without a name", account->uid,
 		    conn_log_word(&client->conn, word, login->startup.user));
-	proof_external_end(client, is_his);
+	proof_external_end(client, is_his ? PROOF_DONE : PROOF_FAILED);
 }
 
 static void account_discard(struct helpers_job *job)
@@ -131,7 +129,7 @@ static void password_done(struct external_auth *answer)
 		    &client->conn, LEVEL_WARNING | KIND_AUTH, "%s", answer->err.text);
 	else
 		login->password = mem_strdup(answer->password);
-	proof_external_end(client, answer->result == 0);
+	proof_external_end(client, answer->result == 0 ? PROOF_DONE : PROOF_FAILED);
 }
 
 static struct external_auth *password_question(

@@ -532,7 +532,8 @@ void pool_dial_failed(struct slot *slot, enum dial_failure kind, const char *tex
 	struct pool *pool = slot->pool;
 	/* The role may not replicate, which says nothing about other servers; and there
 	 * may be no room for one that was to take the place of another. */
-	bool is_login = kind == DIAL_LOGIN || kind == DIAL_PASSWORD;
+	bool is_login =
+	    kind == DIAL_LOGIN || kind == DIAL_PASSWORD || kind == DIAL_TICKET;
 	bool is_fresh = pool->replacement.fresh == slot;
 	bool is_beside = is_fresh || (is_login && slot->is_replication);
 
@@ -541,7 +542,7 @@ void pool_dial_failed(struct slot *slot, enum dial_failure kind, const char *tex
 	queue_unlink(slot);
 	if (kind == DIAL_LOGIN || kind == DIAL_UNFIT)
 		hosts_answered(slot);
-	else if (kind == DIAL_PASSWORD)
+	else if (kind == DIAL_PASSWORD || kind == DIAL_TICKET)
 		hosts_note_error(slot, text);
 	else
 		hosts_failed(slot, text, pool_login_retry(pool), now_us);

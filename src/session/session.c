@@ -21,6 +21,7 @@
 #include "session/site_helpers.h"
 #include "session/strangers.h"
 #include "session/switchover.h"
+#include "session/tickets.h"
 #include "session/workers.h"
 
 int session_init(struct site *site, struct err *err)
@@ -52,6 +53,7 @@ int session_init(struct site *site, struct err *err)
 	salted_init(site);
 	passwords_init(site);
 	oauth_issuers_init(site);
+	tickets_init(site);
 	return site_helpers_init(site, err);
 }
 
@@ -102,6 +104,7 @@ void session_done(struct site *site)
 	salted_done(site);
 	passwords_done(site);
 	oauth_issuers_done(site);
+	tickets_done(site);
 	if (!site->worker) {
 		cancel_keys_free(&site->cancel_keys);
 		strangers_free(&site->strangers);

@@ -18,6 +18,7 @@
 #include "session/oauth_issuers_kept.h"
 #include "session/passwords_kept.h"
 #include "session/strangers.h"
+#include "session/tickets.h"
 #include "wire/prepared.h"
 #include "wire/reported_names.h"
 
@@ -65,6 +66,7 @@ struct workers *workers_new(unsigned worker_count)
 	workers->cancel_keys = cancel_keys_new();
 	workers->passwords = passwords_kept_new();
 	workers->issuers = oauth_issuers_kept_new();
+	workers->tickets = ticket_table_new();
 	workers->strangers = strangers_new();
 	workers->memory_limit = memory_limit_new();
 	for (unsigned i = 0; i <= worker_count; i++) {
@@ -98,6 +100,7 @@ void workers_free(struct workers **workers)
 	cancel_keys_free(&(*workers)->cancel_keys);
 	passwords_kept_free(&(*workers)->passwords);
 	oauth_issuers_kept_free(&(*workers)->issuers);
+	ticket_table_free(&(*workers)->tickets);
 	strangers_free(&(*workers)->strangers);
 	memory_limit_free(&(*workers)->memory_limit);
 	mem_free(*workers);

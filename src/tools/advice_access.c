@@ -26,19 +26,21 @@ static bool is_listed(const struct advice *a, const char *name)
 
 /* ---- names ---- */
 
-/* Is there a password with which pools of the database log in as this user, besides
- * password= of the entry? */
+/* Is there a password or a ticket with which pools of the database log in as this user
+ * (NULL: as somebody without an entry), besides password= of the entry? */
 static bool has_password(
     const struct advice *a, const struct database_config *db, const char *user)
 {
-	const struct user_config *entry = config_user(config_of(a), user);
-	struct password_source source = scope_password_source((struct scope){
+	const struct user_config *entry = user ? config_user(config_of(a), user) : NULL;
+	const struct scope scope = {
 	    .user = entry ? &entry->own : NULL,
 	    .database = &db->own,
 	    .settings = &config_of(a)->settings,
-	});
+	};
+	struct password_source source = scope_password_source(scope);
 
-	return is_listed(a, user) || source.command || source.file;
+	return (user && is_listed(a, user)) || source.command || source.file ||
+	       text_or_null(scope_server_krb_keyfile(scope));
 }
 
 /* Do logins to the database's servers have a user and a password? */
@@ -67,6 +69,12 @@ static void look_at_database(
 		    "database %s: user %s has no password here, nor one in auth_file: "
 		    "the server must let it in without",
 		    db->name, db->user);
+	if (!db->user && a->o->input->has_gss && !has_password(a, db, NULL))
+		advice_give_at(a, file, line,
+		    "database %s: whom the method gss lets in has no password for the "
+		    "server: set server_krb_keyfile, server_password_command or user=, "
+		    "or the server must let it in without",
+		    db->name);
 }
 
 static bool is_forced(const struct advice *a, const char *name)

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "auth/kerberos.h"
 #include "auth/secret.h"
 #include "base/command_line.h"
 #include "base/mem.h"
@@ -222,54 +223,66 @@ static void check_writers(struct check *c, const char *setting, const char *path
 		    "(chmod)");
 }
 
-/* The program or file of one level that gives passwords for servers; at: its entry, or
- * NULL for [pgbouncer]. */
-static void check_password_source(
+/* A file with keys or a password. */
+static void check_secret_file(
+    struct check *c, const char *setting, const char *what, const char *path)
+{
+	unsigned rights = file_rights_of_others(path);
+
+	if (path && access(path, R_OK) < 0)
+		problem(c, setting, "cannot read %s: %s", path, strerror(errno));
+	if (rights & FILE_RIGHTS_WRITE)
+		check_writers(c, setting, path);
+	else if (rights)
+		warning(c, setting,
+		    "other accounts can read the %s in %s: leave it to the pooler's "
+		    "own account or group (chmod, chgrp)",
+		    what, path);
+}
+
+/* The program or file of one level that gives passwords for servers, and its keytab;
+ * at: its entry, or NULL for [pgbouncer]. */
+static void check_level(
     struct check *c, const struct level *level, const struct config_place *at)
 {
 	const char *command = text_or_null(level->server_password_command);
-	const char *setting =
-	    command ? "server_password_command" : "server_password_file";
+	static const char setting[] = "server_password_command";
 	char **words = command ? command_line_words(command, NULL) : NULL;
-	const char *path = words ? words[0] : text_or_null(level->server_password_file);
-	unsigned rights = file_rights_of_others(path);
 
 	c->at = at;
-	if (path && access(path, words ? X_OK : R_OK) < 0)
-		problem(c, setting, "cannot %s %s: %s", words ? "run" : "read", path,
-		    strerror(errno));
-	if (rights & FILE_RIGHTS_WRITE)
-		check_writers(c, setting, path);
-	else if (rights && !words)
-		warning(c, setting,
-		    "other accounts can read the password in %s: leave it to the "
-		    "pooler's own account or group (chmod, chgrp)",
-		    path);
+	if (words && access(words[0], X_OK) < 0)
+		problem(c, setting, "cannot run %s: %s", words[0], strerror(errno));
+	if (words && (file_rights_of_others(words[0]) & FILE_RIGHTS_WRITE))
+		check_writers(c, setting, words[0]);
+	check_secret_file(c, "server_password_file", "password",
+	    text_or_null(level->server_password_file));
+	if (level->server_krb_keyfile)
+		check_secret_file(c, "server_krb_keyfile", "keys",
+		    kerberos_keytab_path(level->server_krb_keyfile));
 	c->at = NULL;
 	command_line_free(&words);
 }
 
-static void check_password_sources(struct check *c)
+static void check_levels(struct check *c)
 {
 	const struct config *config = c->config;
 	const struct database_config *template = config->template;
 	struct database_config made;
 	struct arena *arena = arena_new();
 
-	check_password_source(c, &c->settings->global, NULL);
+	check_level(c, &c->settings->global, NULL);
 	for (size_t i = 0; i < config->database_count; i++) {
 		const struct database_config *db = &config->databases[i];
-		check_password_source(
-		    c, &db->own, &(struct config_place){db->file, db->line});
+		check_level(c, &db->own, &(struct config_place){db->file, db->line});
 	}
 	for (size_t i = 0; i < config->user_count; i++) {
 		const struct user_config *user = &config->users[i];
-		check_password_source(
+		check_level(
 		    c, &user->own, &(struct config_place){user->file, user->line});
 	}
 	if (template && entry_parse_connstr(&made, template->name, template->connstr,
 			    arena, NULL) == 0) {
-		check_password_source(c, &made.own,
+		check_level(c, &made.own,
 		    &(struct config_place){template->file, template->line});
 		mem_wipe_text(made.password);
 	}
@@ -286,6 +299,8 @@ static void check_rights(struct check *c)
 		    "other accounts can %s the secrets in %s: leave it to the pooler's "
 		    "own account or group (chmod, chgrp)",
 		    rights & FILE_RIGHTS_WRITE ? "write" : "read", s->auth_file);
+	check_secret_file(c, "krb_server_keyfile", "keys",
+	    kerberos_keytab_path(s->krb_server_keyfile));
 	check_writers(c, "auth_hba_file", s->auth_hba_file);
 	check_writers(c, "auth_ident_file", s->auth_ident_file);
 	for (const struct config_file *file = c->config->files; file; file = file->next)
@@ -381,7 +396,7 @@ unsigned check_loaded(
 	if (c.options->is_daemon && (!s->pidfile || !*s->pidfile))
 		problem(&c, "pidfile", "must be set for --daemon");
 	check_rights(&c);
-	check_password_sources(&c);
+	check_levels(&c);
 	check_listening(&c);
 	if (!c.problems)
 		fprintf(out, "%s: no problems\n", options->file);

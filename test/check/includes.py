@@ -14,6 +14,7 @@ OWNERS = (
     (r"ncurses|curses", "src/top/display.*"),
     (r"security/pam|ldap\.h", "src/auth/external_auth_*"),
     (r"jansson\.h|curl/", "src/auth/oauth_*"),
+    (r"gssapi/|krb5\.h", "src/auth/gssapi.c"),
 )
 
 # Unit tests of these floors share test/unit/stage, a site with clients and servers.

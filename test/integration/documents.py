@@ -96,6 +96,7 @@ class Stage:
         self.path, self.make_pooler, self.binary = path, make_pooler, binary
         self.dir = waiting.scratch("stage")
         self.poolers, self.instead = {}, {}
+        self.env = {}  # more variables for commands and poolers
         self.port = waiting.PORTS.take()
         self.real = {"6432": str(self.port), "/etc/pgbouncer": self.dir, **real}
         for shown, folder in (("/run/pgbouncer", "run"), ("/var/log/pgbouncer", "log")):
@@ -188,7 +189,7 @@ class Stage:
     def options(self):
         env = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
         env.update(PATH="%s:%s" % (self.folder("bin"), env["PATH"]), HOME=self.dir, LC_ALL="C", TZ="UTC",
-                   PGPASSFILE=os.path.join(self.dir, ".pgpass"), PGCONNECT_TIMEOUT="30")
+                   PGPASSFILE=os.path.join(self.dir, ".pgpass"), PGCONNECT_TIMEOUT="30", **self.env)
         return {"text": True, "cwd": self.dir, "env": env, "stdin": subprocess.DEVNULL,
                 **waiting.run_as(waiting.unprivileged())}
 
@@ -205,6 +206,7 @@ class Stage:
         if pooler is None:
             pooler = self.poolers[ini] = self.make_pooler(start=False)
             pooler.port = self.port
+            pooler.env.update(self.env)
             pooler.write_files = lambda: None
             pooler.command = lambda *_: ["env", "-C", self.dir, self.binary, *pooler.args, self.here(ini)]
         if takes_over:

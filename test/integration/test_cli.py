@@ -51,7 +51,7 @@ def test_version(make_pooler, option):
     assert lines[2].startswith("adns: ")
     assert lines[3].startswith("tls: ")
     assert lines[4] == "systemd: yes"
-    assert [line.split(": ")[0] for line in lines[5:]] == ["pam", "ldap", "oauth", "io_uring", "ncurses"]
+    assert [line.split(": ")[0] for line in lines[5:]] == ["pam", "ldap", "gssapi", "oauth", "io_uring", "ncurses"]
     assert all(line.split(": ")[1] in ("yes", "no") for line in lines[5:])
 
 

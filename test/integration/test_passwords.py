@@ -5,6 +5,7 @@ import fcntl
 import os
 import re
 import ssl
+import subprocess
 import threading
 import time
 
@@ -126,6 +127,19 @@ def test_a_password_that_changes(stopped, role, pg, workers, lifetime):
         count = len(done)
         waiting.wait_for(lambda: len(done) > count + 20, "clients go on", pause=0.1)
     assert rotation.count <= runs(pooler) + 1
+
+
+def test_pgbench_with_short_connections(stopped, role, pg):
+    """Each transaction is a connection of its own to the pooler and from it to the server."""
+    pooler = stopped(server_lifetime="0")
+    rotation = Rotation(pg, pooler, 2.0)
+    start(pooler, rotation.program)
+    script = pooler.write("one.sql", "select current_user;\n")
+    with rotation:
+        done = subprocess.run([pg.program("pgbench"), "-n", "-C", "-c", "4", "-T", "7", "-f", script, "db"],
+                              env=pooler.env_for(), capture_output=True, text=True)
+    assert done.returncode == 0 and "number of failed transactions: 0 " in done.stdout, done.stdout + done.stderr
+    assert rotation.count >= 4
 
 
 def test_what_the_program_gets(stopped, role, pg):

@@ -16,6 +16,7 @@ import certs
 import documents
 import haproxy
 import issuer as issuers
+import kdc
 import keeper
 import postgres
 import programs
@@ -513,6 +514,42 @@ def test_oauth(recipe, pg):
         finally:
             issuer.go()
             pg.do("drop database shop with (force)", "drop role analyst")
+
+
+@pytest.mark.skipif(kdc.missing() is not None, reason=str(kdc.missing()))
+def test_kerberos(recipe, pg):
+    """No file has a password, neither for clients nor for PostgreSQL."""
+    realm = kdc.Kdc()
+    ident = os.path.join(pg.data, "pg_ident.conf")
+    try:
+        realm.create()
+        keytab = realm.add("postgres/127.0.0.1")
+        for name in ("shop", "batch/shop", "ann"):
+            realm.add(name)
+            realm.kinit(name)
+        stage = recipe("kerberos", {"pooler.example.com": "localhost", "db.example.com": "127.0.0.1",
+                                    "port=5432": "port=%d" % pg.port}, {})
+        for program in ("kadmin.local", "kinit", "kvno"):
+            stage.link(program, kdc.program(program))
+        stage.env.update(realm.env("shop.cache"), KRB5_KDC_PROFILE=realm.path("kdc.conf"), KRB5RCACHEDIR=realm.dir)
+        stage.instead["pg_hba.conf"] = lambda text: pg.set_hba(text.splitlines() + postgres.hba_lines())
+        stage.instead["pg_ident.conf"] = lambda text: stage.write(ident, text)
+        pg.do("create role shop login", "create database shop", "alter system set krb_server_keyfile = '%s'" % keytab)
+        for heading in ("Keys", "PostgreSQL", "The pooler", "See that it works"):
+            stage.play(heading)
+        query = "psql -h pooler.example.com -p 6432 -U shop shop -Atc 'select 1'"
+        stage.env.update(realm.env("batch-shop.cache"))
+        assert stage.give(query) == "1\n"
+        stage.env.update(realm.env("ann.cache"))
+        stage.give(query, "...FATAL: GSSAPI authentication failed for user \"shop\"\n")
+        stage.wait_log("GSSAPI: ann@EXAMPLE.COM may not log in as shop")
+        stage.env.update(realm.env("pooler.cache"))
+        stage.play("What goes wrong")
+    finally:
+        realm.remove()
+        pg.do("alter system reset krb_server_keyfile", "drop database if exists shop with (force)",
+              "drop role if exists shop")
+        pg.set_hba(postgres.hba_lines())
 
 
 def in_tls(stage, secret):

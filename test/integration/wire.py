@@ -535,6 +535,7 @@ class Client(Wire):
         self.params = dict(params)
         self.login_messages = []
         self.key = None
+        self.initiator = None  # a kdc.Initiator, which answers requests for GSSAPI
 
     def startup_packet(self, version=PROTOCOL_3_0):
         params = {"user": self.user}
@@ -571,6 +572,13 @@ class Client(Wire):
             self.send(password(self.secret))
         elif code == 5:
             self.send(password(md5_answer(self.user, self.secret, rest)))
+        elif code == 7:
+            assert self.initiator, "there is no ticket"
+            self.send(message("p", self.initiator.token))
+        elif code == 8:
+            answer = self.initiator.step(rest)
+            if answer:
+                self.send(message("p", answer))
         elif code == 10:
             offer = b"SCRAM-SHA-256\0\0"
             if isinstance(self.sock, ssl.SSLSocket) and rest != offer:

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "auth/kerberos.h"
 #include "hba_asking.h"
 
 /* ---- types ---- */
@@ -294,7 +295,7 @@ static void test_bad_methods(void **state)
 	    {"any", "unsupported method: buf=any"},
 	    {"plain", "unsupported method: buf=plain"},
 	    {"MD5", "unsupported method: buf=MD5"},
-	    {"gss", "unsupported method: buf=gss"},
+	    {"sspi", "unsupported method: buf=sspi"},
 	    {"\"md5\"", "unsupported method: buf=md5"},
 	    {"md5 foo", "Ident map foo is malformed. It is not in map=value format."},
 	    {"md5 map=", "Ident map map= is malformed. It is not in map=value format."},
@@ -317,6 +318,73 @@ static void test_bad_methods(void **state)
 		snprintf(line, sizeof(line), "local all all %s", cases[i].method);
 		snprintf(why, sizeof(why), "hba line 1: %s", cases[i].why);
 		expect_refused(line, why);
+	}
+}
+
+static void test_gss(void **state)
+{
+#define OPTIONS                                                 \
+	" of gss, which are include_realm=0, include_realm=1, " \
+	"krb_realm=REALM and map=NAME"
+	static const struct {
+		const char *options, *realm, *map;
+		bool is_realm_left_out;
+	} good[] = {
+	    {"", NULL, NULL, false},
+	    {" include_realm=1", NULL, NULL, false},
+	    {" include_realm=0", NULL, NULL, true},
+	    {" map=ok krb_realm=A.B include_realm=0", "A.B", "ok", true},
+	    {" krb_realm=\"A B\"", "A B", NULL, false},
+	};
+	static const struct {
+		const char *line, *why;
+	} bad[] = {
+	    {"local all all gss",
+		"gssapi authentication is not supported on local sockets"},
+	    {"host all all all gss include_realm=",
+		"include_realm= is no option" OPTIONS},
+	    {"host all all all gss include_realm=10",
+		"include_realm=10 is no option" OPTIONS},
+	    {"host all all all gss krb_realm=", "krb_realm= is no option" OPTIONS},
+	    {"host all all all gss map=", "map= is no option" OPTIONS},
+	    {"host all all all gss map=no",
+		"Ident map no is not found in ident config file"},
+	    {"host all all all gss \"map=ok\"", "unsupported parameters"},
+	    {"host all all all gss,", "unsupported parameters"},
+	};
+	struct hba_peer p = peer_at("192.0.2.1");
+	const struct hba_rule *rule;
+	char line[128];
+
+	(void)state;
+	if (!kerberos_is_built()) {
+		expect_refused("host all all all gss",
+		    "hba line 1: gss is not supported by this build");
+		return;
+	}
+	for (size_t i = 0; i < COUNT(good); i++) {
+		snprintf(
+		    line, sizeof(line), "host all all all gss%s # c", good[i].options);
+		struct hba *hba = parse(line);
+		assert_int_equal(hba_match(hba, &p, &rule), HBA_MATCH);
+		assert_int_equal(rule->method, HBA_GSS);
+		assert_string_equal(hba_method_name(rule->method), "gss");
+		assert_int_equal(rule->is_realm_left_out, good[i].is_realm_left_out);
+		*strstr(line, " #") = '\0';
+		assert_string_equal(rule->text, line);
+		if (good[i].realm)
+			assert_string_equal(rule->realm, good[i].realm);
+		else
+			assert_null(rule->realm);
+		if (good[i].map)
+			assert_string_equal(rule->map, good[i].map);
+		else
+			assert_null(rule->map);
+		hba_free(&hba);
+	}
+	for (size_t i = 0; i < COUNT(bad); i++) {
+		snprintf(line, sizeof(line), "hba line 1: %s", bad[i].why);
+		expect_refused(bad[i].line, line);
 	}
 }
 
@@ -619,6 +687,7 @@ int main(void)
 	    cmocka_unit_test(test_bad_regular_expressions),
 	    cmocka_unit_test(test_methods),
 	    cmocka_unit_test(test_bad_methods),
+	    cmocka_unit_test(test_gss),
 	    cmocka_unit_test(test_maps),
 	    cmocka_unit_test(test_other_spellings),
 	    cmocka_unit_test(test_other_spelling_from_a_named_host),

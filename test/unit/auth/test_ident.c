@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -223,10 +224,49 @@ static const char *some_name_at(void *ctx, size_t i)
 	return some_names[i];
 }
 
+static bool is_ann(void *ctx, const char *name)
+{
+	return strcasecmp(ctx, name) == 0;
+}
+
+static const char *ann_at(void *ctx, size_t i)
+{
+	return i == 0 ? ctx : NULL;
+}
+
+/* Plain names in any case, as krb_caseins_users wants it; expressions as they stand. */
+static void test_without_case(void **state)
+{
+	static const char text[] =
+	    "m ANN@Example.com Ann\nr /^(.*)@EXAMPLE.COM$ X-\\1\ne joe /^ann$\n";
+	struct ident *ident = ident_parse("f", text, strlen(text), no_note, NULL, NULL);
+	char principal[] = "ann@EXAMPLE.COM", joe[] = "Joe";
+	struct ident_names names = {is_ann, ann_at, principal, true};
+
+	(void)state;
+	assert_non_null(ident);
+	assert_true(ident_may_any(ident, "m", &names, "ANN"));
+	assert_true(ident_may_any(ident, "m", &names, "ann"));
+	assert_false(ident_may_any(ident, "m", &names, "anne"));
+	assert_true(ident_may_any(ident, "r", &names, "x-Ann"));
+	assert_false(ident_may_any(ident, "r", &names, "x-Anne"));
+	assert_false(ident_may_any(ident, "r", &names, "x-An"));
+	assert_true(ident_may_any(ident, NULL, &names, "ANN@example.COM"));
+	names.ctx = joe;
+	assert_true(ident_may_any(ident, "e", &names, "ann"));
+	assert_false(ident_may_any(ident, "e", &names, "ANN"));
+	names.is_caseless = false;
+	names.ctx = principal;
+	assert_false(ident_may_any(ident, "m", &names, "ANN"));
+	assert_false(ident_may_any(ident, "r", &names, "x-ann"));
+	assert_true(ident_may_any(ident, "r", &names, "X-ann"));
+	ident_free(&ident);
+}
+
 static void test_several_names(void **state)
 {
 	int count = 0;
-	struct ident_names names = {is_some_name, some_name_at, &count};
+	struct ident_names names = {is_some_name, some_name_at, &count, false};
 	struct ident *ident = parse_ident("m www.example ann\n"
 					  "m mail.test eve\n"
 					  "m other.test tom\n"
@@ -291,6 +331,7 @@ int main(void)
 	    cmocka_unit_test(test_bad_lines),
 	    cmocka_unit_test(test_bad_among_good),
 	    cmocka_unit_test(test_without_map),
+	    cmocka_unit_test(test_without_case),
 	    cmocka_unit_test(test_several_names),
 	    cmocka_unit_test(test_files),
 	};

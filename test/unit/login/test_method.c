@@ -15,6 +15,7 @@
 #include "../stage/asking.h"
 #include "auth/external_auth.h"
 #include "auth/helpers.h"
+#include "auth/kerberos.h"
 #include "login/login_state.h"
 #include "session/salted.h"
 #include "wire/codec.h"
@@ -143,6 +144,52 @@ static void whoever_waits_may_go(void **state)
 	for (int i = 0; i < 10; i++) {
 		struct peer *client = log_in(stage, "u");
 		for (int turns = 0; turns < i; turns++)
+			stage_turn(stage);
+		peer_close(client);
+	}
+	end(&stage);
+}
+
+/* ---- Kerberos ---- */
+
+/* A client as if it came over TCP, which the rules with gss are for. */
+static struct peer *log_in_remotely(struct stage *stage, const char *user)
+{
+	struct peer *peer = stage_client(stage);
+	struct client *client;
+
+	stage_settle(stage);
+	list_for (client, &stage->site.login_clients, site_node)
+		client->conn.remote.family = AF_INET;
+	peer_start(peer, user, "d", NULL, NULL);
+	return peer;
+}
+
+/* Nobody has to know the user, and what is no ticket lets nobody in. */
+static void a_ticket_is_read_elsewhere(void **state)
+{
+	static const char *const users[] = {"u", "nobody"};
+	struct stage *stage;
+	struct peer *client;
+
+	(void)state;
+	if (!kerberos_is_built())
+		skip();
+	stage = ruled("host all all all gss\n", NULL);
+	stage_set(stage, "krb_server_keyfile", "/nonexistent/keytab");
+	for (size_t i = 0; i < 2; i++) {
+		char told[128];
+		client = log_in_remotely(stage, users[i]);
+		peer_text(client, 'p', "ticket");
+		snprintf(told, sizeof(told),
+		    "R E:FATAL:GSSAPI authentication failed for user \"%s\"", users[i]);
+		assert_ends_with(client, told);
+	}
+	assert_null(catalog_find_user(stage->site.catalog, "nobody"));
+	for (int turns = 0; turns < 10; turns++) {
+		client = log_in_remotely(stage, "u");
+		peer_text(client, 'p', "ticket");
+		for (int i = 0; i < turns; i++)
 			stage_turn(stage);
 		peer_close(client);
 	}
@@ -309,6 +356,7 @@ int main(void)
 	    cmocka_unit_test(account_is_asked_for),
 	    cmocka_unit_test(rules_change_while_the_account_is_asked_for),
 	    cmocka_unit_test(whoever_waits_may_go),
+	    cmocka_unit_test(a_ticket_is_read_elsewhere),
 	    cmocka_unit_test(password_is_judged_elsewhere),
 	    cmocka_unit_test(keys_are_derived_once),
 	    cmocka_unit_test(wrong_proofs_wait_for_a_derivation),
