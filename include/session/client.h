@@ -117,6 +117,9 @@ struct client {
 		bool has_portal;
 	} block;
 	uint8_t replication; /* enum replication */
+	/* enum auth_type: how it has proven who it is; AUTH_NONE: it is the owner of
+	 * the process, or has come from another process */
+	uint8_t auth_method;
 	uint8_t passed_from; /* enum passed_from */
 };
 

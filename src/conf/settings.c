@@ -36,6 +36,7 @@ static const char *const auth_type_words[] = {
     [AUTH_OAUTH] = "oauth",
     [AUTH_PEER] = "peer",
     [AUTH_REJECT] = "reject",
+    [AUTH_GSS] = "gss",
 };
 
 static const char *const tls_mode_words[] = {

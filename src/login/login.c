@@ -72,6 +72,7 @@ static void login_finish(struct client *client)
 	struct buf buf;
 
 	conn_set_deadline(&client->conn, 0);
+	client->auth_method = (uint8_t)client->login->method;
 	client_settle(client);
 	cancel_give_key(
 	    client, startup_protocol(&client->login->startup) == PROTOCOL_3_2);
@@ -707,6 +708,7 @@ enum step login_begin(struct client *client, const struct message *m)
 
 	client->login = login;
 	login->client = client;
+	login->method = AUTH_NONE;
 	login->proven = login_proven;
 	login->derived = login_derived;
 	conn_hand_on(&client->conn, &login_ops);

@@ -50,6 +50,8 @@ static const struct conn_kind client_kind = {
 struct client *client_new(struct site *site, const struct conn_ops *ops)
 {
 	struct client *client = slab_get(site->client_slab);
+
+	client->auth_method = AUTH_NONE;
 	conn_init(&client->conn, site, &client_kind, ops);
 	vars_init(&client->params.vars, site->vars);
 	client_enlist(client);

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "cancel/cancel_request.h"
+#include "conf/settings.h"
 #include "pool/pool.h"
 #include "session/client.h"
 #include "session/server.h"
@@ -19,7 +20,7 @@ struct socket_row {
 	const struct conn *conn;
 	const struct conn *partner; /* NULL: none */
 	const char *type, *user, *database, *replication, *state;
-	const char *application_name;
+	const char *application_name, *auth_method;
 	uint64_t request_us; /* time of the last message */
 	uint64_t wait_us;    /* duration of the current query; 0: none runs */
 	unsigned pid;
@@ -82,6 +83,9 @@ static void fill_client(struct socket_row *s, const struct rows *rows,
 	    .replication = replication_shown(client),
 	    .state = state,
 	    .application_name = application_name(&client->params.vars),
+	    .auth_method = client->auth_method == AUTH_NONE
+			       ? ""
+			       : setting_auth_type_name(client->auth_method),
 	    .request_us = request->last_us ? request->last_us : client->conn.connect_us,
 	    .wait_us = request->query_us ? rows->now_us - request->query_us : 0,
 	    .pid = (unsigned)client->conn.peer_pid,
@@ -105,6 +109,7 @@ static void fill_server(
 	    .replication = replication_shown(client),
 	    .state = state,
 	    .application_name = application_name(&server->vars),
+	    .auth_method = "",
 	    .request_us = server->last_us ? server->last_us : server->conn.connect_us,
 	    .pid = is_unix && server->conn.peer_pid ? (unsigned)server->conn.peer_pid
 						    : server->remote_pid,

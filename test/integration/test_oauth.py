@@ -126,6 +126,10 @@ def test_a_token_opens(tokened, issuer, ca, by_rule, workers):
     with Login(pooler, ca, issuer.token()) as login:
         assert login.offer.body == b"\0\0\0\x0aOAUTHBEARER\0\0"
         assert login.succeed().value("select 40 + 2") == "42"
+        if by_rule:
+            (row,) = [row for row in console(pooler, ca, "SHOW CLIENTS") if row["database"] == "db"]
+            assert row["auth_method"] == "oauth"
+            assert [row["auth_method"] for row in console(pooler, ca, "SHOW SERVERS")] == [""]
     for _ in range(6):
         assert get_in(pooler, ca, issuer.token()) == "trust_user"
     assert issuer.gets == ["/.well-known/openid-configuration", "/keys"]

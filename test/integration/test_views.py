@@ -25,7 +25,7 @@ def typed(names, kind):
 
 SOCKET = ("type:s user:s database:s replication:s state:s addr:s port:i local_addr:s local_port:i "
           "connect_time:s request_time:s wait:i wait_us:i close_needed:i ptr:s link:s remote_pid:i "
-          "tls:s application_name:s prepared_statements:i id:i")
+          "tls:s application_name:s prepared_statements:i id:i auth_method:s")
 COUNTS = ("server_assignment_count xact_count query_count received sent xact_time query_time wait_time "
           "client_parse_count server_parse_count bind_count client_login_count")
 MORE = ("repeated_parse_count", "saved_parse_count")  # Not in PgBouncer

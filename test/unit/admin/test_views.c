@@ -62,7 +62,7 @@ static int close_fixture(void **state)
 	"type:25|user:25|database:25|replication:25|state:25|addr:25|port:23|" \
 	"local_addr:25|local_port:23|connect_time:25|request_time:25|wait:23|" \
 	"wait_us:23|close_needed:23|ptr:25|link:25|remote_pid:23|tls:25|"      \
-	"application_name:25|prepared_statements:23|id:23"
+	"application_name:25|prepared_statements:23|id:23|auth_method:25"
 #define BUFFERS                                                             \
 	"|recv_pos:23|pkt_pos:23|pkt_remain:23|send_pos:23|send_remain:23|" \
 	"pkt_avail:23|send_avail:23"
