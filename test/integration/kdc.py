@@ -6,6 +6,7 @@ import ctypes.util
 import os
 import shutil
 import socket
+import struct
 import subprocess
 import threading
 
@@ -210,3 +211,71 @@ class Initiator:
         assert major & 0xffff0000 == 0, (hex(major & 0xffffffff), minor.value)
         self.is_done = major == 0
         return ctypes.string_at(out.value, out.length) if out.length else b""
+
+
+# a ticket with much in it
+
+
+class Data(ctypes.Structure):
+    """krb5_data"""
+    _fields_ = [("magic", ctypes.c_int32), ("length", ctypes.c_uint), ("data", ctypes.c_char_p)]
+
+
+class Made(ctypes.Structure):
+    """The same, whose bytes are no text."""
+    _fields_ = [("magic", ctypes.c_int32), ("length", ctypes.c_uint), ("value", ctypes.c_void_p)]
+
+
+class AuthData(ctypes.Structure):
+    _fields_ = [("magic", ctypes.c_int32), ("type", ctypes.c_int32), ("length", ctypes.c_uint),
+                ("contents", ctypes.c_char_p)]
+
+
+class Credentials(ctypes.Structure):
+    """krb5_creds"""
+    _fields_ = [("magic", ctypes.c_int32), ("client", ctypes.c_void_p), ("server", ctypes.c_void_p),
+                ("key_magic", ctypes.c_int32), ("enctype", ctypes.c_int32), ("key_length", ctypes.c_uint),
+                ("key", ctypes.c_void_p), ("times", ctypes.c_int32 * 4), ("is_skey", ctypes.c_uint),
+                ("flags", ctypes.c_int32), ("addresses", ctypes.c_void_p), ("ticket", Data), ("second_ticket", Data),
+                ("authdata", ctypes.POINTER(ctypes.POINTER(AuthData)))]
+
+
+GSS_CHECKSUM, MUTUAL_REQUIRED = 0x8003, 0x20000000
+
+
+def big_token(kdc, cache, principal, size):
+    """Returns a valid token whose ticket has `size` bytes of authorization data, as a PAC of Active
+    Directory is."""
+    krb5 = ctypes.CDLL(ctypes.util.find_library("krb5"))
+    context, ccache, auth = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+
+    def call(name, *args):
+        code = getattr(krb5, name)(*args)
+        assert code == 0, (name, code)
+
+    wanted, got, made = Credentials(), ctypes.POINTER(Credentials)(), Made()
+    entry = AuthData(0, -77, size, b"g" * size)
+    wanted.authdata = (ctypes.POINTER(AuthData) * 2)(ctypes.pointer(entry), None)
+    checksum = struct.pack("<I16sI", 16, b"", MUTUAL)
+    with ENVIRONMENT:
+        before = os.environ.get("KRB5_CONFIG")
+        os.environ["KRB5_CONFIG"] = kdc.path("krb5.conf")
+        call("krb5_init_context", ctypes.byref(context))
+        call("krb5_cc_resolve", context, b"FILE:" + kdc.path(cache).encode(), ctypes.byref(ccache))
+        client, server = ctypes.c_void_p(), ctypes.c_void_p()
+        call("krb5_cc_get_principal", context, ccache, ctypes.byref(client))
+        call("krb5_parse_name", context, principal.encode(), ctypes.byref(server))
+        wanted.client, wanted.server = client.value, server.value
+        call("krb5_get_credentials", context, 0, ccache, ctypes.byref(wanted), ctypes.byref(got))
+        # otherwise the authenticator beside the ticket would have it, too
+        got.contents.authdata = None
+        call("krb5_auth_con_init", context, ctypes.byref(auth))
+        call("krb5_auth_con_set_req_cksumtype", context, auth, GSS_CHECKSUM)
+        call("krb5_mk_req_extended", context, ctypes.byref(auth), MUTUAL_REQUIRED,
+             ctypes.byref(Data(0, len(checksum), checksum)), got, ctypes.byref(made))
+        request = ctypes.string_at(made.value, made.length)
+        os.environ.pop("KRB5_CONFIG")
+        if before is not None:
+            os.environ["KRB5_CONFIG"] = before
+    inner = b"\x06" + bytes([len(KRB5)]) + KRB5 + b"\x01\x00" + request
+    return b"\x60\x83" + len(inner).to_bytes(3, "big") + inner

@@ -254,6 +254,19 @@ def test_messages_that_are_too_long(made, kdc):
         one.expect_closed()
 
 
+def test_a_ticket_with_many_groups(made, kdc):
+    """As those of Active Directory are: up to the length that PostgreSQL reads, and no further."""
+    pooler = made()
+    for size, is_read in ((60000, True), (66000, False)):
+        token = kerberos.big_token(kdc, "ann.cache", OF_POOLER + "@" + kdc.realm, size)
+        assert size < len(token) < size + 2000
+        with pooler.client("db", "ann") as one:
+            one.send(one.startup_packet(), wire.message("p", token))
+            found = one.recv_until("ZE")
+        codes = [struct.unpack_from("!i", m.body)[0] for m in found if m.kind == "R"]
+        assert (codes, found[-1].kind) == (([7, 8, 0], "Z") if is_read else ([7], "E"))
+
+
 def test_half_an_exchange(made, kdc):
     """A client that leaves, or waits, while its ticket is read disturbs nobody."""
     pooler = made(client_login_timeout="1")
@@ -433,9 +446,21 @@ def test_tickets_end_under_load(loaded, kdc, workers):
     assert requests(kdc) - begun < 30 and load.count > 100
 
 
-def requests(kdc):
+def requests(kdc, name="brief"):
     with open(kdc.path("kdc.log")) as log:
-        return len(re.findall(r"AS_REQ .* ISSUE: .* brief@", log.read()))
+        return len(re.findall(r"AS_REQ .* ISSUE: .* %s@" % name, log.read()))
+
+
+def test_a_reload_gets_new_tickets(loaded, kdc):
+    """Others may stand in the keytab now."""
+    pooler = loaded("pooler")
+    assert works(pooler)
+    begun = requests(kdc, "pooler")
+    assert works(pooler)
+    assert requests(kdc, "pooler") == begun
+    pooler.reload()
+    assert works(pooler)
+    assert requests(kdc, "pooler") == begun + 1
 
 
 def test_a_kdc_that_is_away(loaded, kdc):
