@@ -19,7 +19,8 @@ enum {
 	READ_MOST = 65536,
 	READS_MOST = 64,
 	FDS_MOST = 64,
-	FDS_ROOM = 16
+	FDS_ROOM = 16,
+	FAILURES_MOST = 20
 };
 
 struct fd_channel {
@@ -32,8 +33,8 @@ struct fd_channel {
 	size_t fd_count;
 	int fd;
 	bool is_over;
-	bool is_cut;     /* fd_channel_cut was called: ended() is not */
-	bool has_failed; /* a call to read did, and the next one ends the connection */
+	bool is_cut;  /* fd_channel_cut was called: ended() is not */
+	int failures; /* calls to read that did not succeed */
 };
 
 static void readable(void *ctx, int fd);
@@ -154,9 +155,10 @@ static bool read_some(struct fd_channel *c)
 	/* What was sent before is read, because it may be the decision, on which both
 	 * ends must agree; what is sent from now on fails at the sender.  (A descriptor
 	 * that was lost would leave the frames without theirs.) */
-	if (got < 0 && errno != EMFILE && !c->has_failed) {
-		c->has_failed = true;
-		shutdown(c->fd, SHUT_RD);
+	bool is_last = errno == EMFILE || c->failures == FAILURES_MOST;
+	if (got < 0 && !is_last) {
+		if (c->failures++ == 0)
+			shutdown(c->fd, SHUT_RD);
 		return true;
 	}
 	if (got == 0 || (got < 0 && errno == ECONNRESET)) {

@@ -5,15 +5,19 @@ After each the process lives, only who was concerned is hurt, new clients are se
 import hashlib
 import mmap
 import os
+import ssl
 import struct
 
 import pytest
 
+import postgres
 import waiting
 import wire
+from test_tls_life import ca, context, secured, tls_pg  # noqa: F401
 
 # The share of the n that are tried.
 SHARE = float(os.environ.get("NTH_SHARE", "0.06"))
+FIRST = int(os.environ.get("NTH_FIRST", "0"))  # Where a sweep of takeovers goes on.
 MOST = 2000  # No scenario makes more calls.
 
 
@@ -21,12 +25,12 @@ class Calls:
     """The file that the program shares with the test: see test/nth/nth_calls.c."""
 
     def __init__(self, pooler, name="calls"):
-        self.path = pooler.write(name, b"\0" * 64)
+        self.path = pooler.write(name, b"\0" * 104)
         self.file = open(self.path, "r+b")
-        self.bytes = mmap.mmap(self.file.fileno(), 64)
+        self.bytes = mmap.mmap(self.file.fileno(), 104)
 
-    def fail(self, number, only=""):
-        self.bytes[0:64] = struct.pack("QQ24x24s", 0, number, only.encode())
+    def fail(self, number, only="", times=1):
+        self.bytes[0:104] = struct.pack("QQQ40x40s", 0, number, times, only.encode())
 
     def stop(self):
         """No further call fails. The count and what has failed can be looked at."""
@@ -38,7 +42,7 @@ class Calls:
 
     @property
     def failed(self):
-        return self.bytes[16:40].rstrip(b"\0").decode()
+        return self.bytes[24:64].rstrip(b"\0").decode()
 
 
 def is_chosen(kind, number):
@@ -236,6 +240,98 @@ def test_each_of_the_first(make_pooler, pg, program, call):
         assert beside.value("select pg_backend_pid()") == backend, what
 
 
+TLS_CALLS = (
+    "SSL_CTX_new", "SSL_CTX_use_certificate_chain_file", "SSL_CTX_use_PrivateKey_file", "SSL_CTX_check_private_key",
+    "SSL_CTX_load_verify_locations", "SSL_load_client_CA_file", "BIO_new_file", "BIO_new", "SSL_new",
+    "SSL_do_handshake", "SSL_read", "SSL_write")
+
+
+def tls_settings(ca, tls_pg):
+    return {
+        "client_tls_sslmode": "require", "client_tls_cert_file": ca.server.cert_file,
+        "client_tls_key_file": ca.server.key_file, "client_tls_ca_file": ca.file,
+        "server_tls_sslmode": "verify-full", "server_tls_ca_file": tls_pg.authority.file}
+
+
+def tls_login(ca):
+    def run(pooler):
+        reload(pooler)
+        with pooler.console(unix=True) as console:
+            pooler.consoles.remove(console)
+            console.query("RECONNECT db", check=False)
+        try:
+            with secured(pooler, context(ca)).login() as client:
+                client.query("select repeat('x', 100000)")
+        except ssl.SSLError as error:
+            raise wire.Closed(str(error))
+    return run
+
+
+@pytest.mark.parametrize("call", TLS_CALLS)
+def test_tls(make_pooler, tls_pg, ca, program, call):
+    """Logins in TLS on both sides, and a reload that reads the files again: what fails hurts one connection, or
+    refuses the reload, and the former files stay in force."""
+    pooler = prepare(make_pooler, tls_pg, program, **tls_settings(ca, tls_pg))
+    text = postgres.connstr(host="localhost", port=tls_pg.port, dbname="postgres")
+    pooler.databases = {"db": text + " pool_size=2", "quiet": text + " pool_size=1 pool_mode=session"}
+    pooler.start()
+    run = tls_login(ca)
+    beside = secured(pooler, context(ca), database="quiet").login()
+    backend = beside.value("select pg_backend_pid()")
+    for _ in range(2):
+        assert attempt(pooler, run, 0, call) is None
+    total = pooler.calls.count
+    assert total, "it is called"
+    for number in range(1, total + 1):
+        if number > 2 and not is_chosen(call, number):
+            continue
+        mark = pooler.mark()
+        error = attempt(pooler, run, number, call)
+        what = "%s, call %d of %d, %r" % (call, number, total, error)
+        assert pooler.is_running(), what + "\n" + pooler.log_since(mark)[-2000:]
+        assert beside.value("select pg_backend_pid()") == backend, what
+        assert attempt(pooler, run, 0, call) is None, what + ": the next one is served"
+        if error:
+            assert any(word in pooler.log_since(mark) for word in SAYS), what + ": the log says it"
+    beside.close()
+
+
+RING_CALLS = (
+    "io_uring_queue_init_params", "io_uring_register_buf_ring", "io_uring_register_ring_fd", "io_uring_submit",
+    "io_uring_get_events", "io_uring_submit_and_get_events", "io_uring_submit_and_wait",
+    "io_uring_submit_and_wait_timeout")
+
+
+@pytest.mark.parametrize("call", RING_CALLS)
+def test_a_ring_that_fails(make_pooler, pg, program, call):
+    """All go on without it, in the middle of what they do."""
+    pooler = prepare(make_pooler, pg, program, io_engine="auto")
+    total = MOST
+    for number in range(MOST):
+        if number > total:
+            break
+        if number > 3 and not is_chosen(call, number):
+            continue
+        pooler.write("stderr", "")
+        pooler.calls.fail(number, call)
+        pooler.start()
+        if "io_engine is epoll" in pooler.log() and not number:
+            pytest.skip("no io_uring here")
+        beside = pooler.connect("quiet")
+        backend = beside.value("select pg_backend_pid()")
+        for run in (query, copy, cancel):
+            run(pooler)
+        assert beside.value("select pg_backend_pid()") == backend, "%s %d" % (call, number)
+        total = total if number else pooler.calls.count
+        pooler.calls.stop()
+        beside.close()
+        assert is_served(pooler)
+        pooler.signal("TERM")
+        assert pooler.wait_exit() == 0, pooler.log()[-2000:]
+        pooler.check_sanitizers()
+        pooler.process = None
+
+
 def ends(pooler, number):
     """Starts the program and waits until it serves, or has ended. The line about that may be what is lost."""
     pooler.calls.fail(number)
@@ -290,8 +386,9 @@ def is_near(pooler):
         return False
 
 
-@pytest.mark.parametrize("workers, only", [(1, "recvmsg"), (2, "recvmsg"), (1, "rename"), (1, ""), (2, "")])
-def test_a_takeover(make_pooler, pg, program, workers, only):
+@pytest.mark.parametrize("workers, only, times", [
+    (1, "recvmsg", 1), (1, "recvmsg", 2), (2, "recvmsg", 1), (1, "rename", 1), (1, "", 1), (2, "", 1)])
+def test_a_takeover(make_pooler, pg, program, workers, only, times):
     """A call of either process fails: the new one serves, or the old one goes on, with its socket file and its
     pidfile. Nobody is lost but for one client whose own descriptor was concerned."""
     if SHARE < 1 and (not only or workers > 1):
@@ -305,13 +402,14 @@ def test_a_takeover(make_pooler, pg, program, workers, only):
     for number in range(MOST):
         if number > total + 1:  # The one behind a failure at the end succeeds.
             break
-        if number and number <= total and not only and not is_chosen("takeover %d" % workers, number):
+        if number and number <= total and not only and (
+                number < FIRST or not is_chosen("takeover %d" % workers, number)):
             continue
         clients = [pooler.connect() for _ in range(4)]
         clients[0].query("begin")
         clients[1].query("select 1")
         old, mark = pooler.process, pooler.mark()
-        pooler.calls.fail(number, only)
+        pooler.calls.fail(number, only, times)
         pooler.launch()
         waiting.wait_for(lambda: pooler.process.poll() is not None or old.poll() is not None,
                          "one of the two processes ends, with call %d" % number)

@@ -21,13 +21,21 @@
 #include <unistd.h>
 
 #include <ares.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+#include "config.h"
+#ifdef HAVE_URING
+#	include <liburing.h>
+#endif
 
 /* What the test and the program share: test_nth_call.py has the same layout. */
 struct choice {
 	_Atomic uint64_t count;   /* calls so far */
 	_Atomic uint64_t fail_at; /* 0: none */
-	char failed[24];          /* the name of the call that failed; "": none yet */
-	char only[24];            /* calls of this name are counted; "": all */
+	_Atomic uint64_t times;   /* so many fail from there on */
+	char failed[40];          /* the name of the call that failed; "": none yet */
+	char only[40];            /* calls of this name are counted; "": all */
 };
 
 static struct choice *choice;
@@ -48,8 +56,13 @@ static void __attribute__((constructor)) begin(void)
 
 static int fails(const char *name)
 {
-	if (!choice || (*choice->only && strcmp(choice->only, name) != 0) ||
-	    atomic_fetch_add(&choice->count, 1) + 1 != atomic_load(&choice->fail_at))
+	uint64_t number, first;
+
+	if (!choice || (*choice->only && strcmp(choice->only, name) != 0))
+		return 0;
+	number = atomic_fetch_add(&choice->count, 1) + 1;
+	first = atomic_load(&choice->fail_at);
+	if (!first || number < first || number >= first + atomic_load(&choice->times))
 		return 0;
 	strncpy(choice->failed, name, sizeof(choice->failed) - 1);
 	return 1;
@@ -153,3 +166,54 @@ void __wrap_ares_getaddrinfo(ares_channel c, const char *name, const char *servi
 	else
 		__real_ares_getaddrinfo(c, name, service, h, done, ctx);
 }
+
+/* TLS: OpenSSL says why in its queue */
+#define CALL_TLS(type, name, parameters, arguments, result)                    \
+	type __real_##name parameters;                                         \
+	type __wrap_##name parameters;                                         \
+	type __wrap_##name parameters                                          \
+	{                                                                      \
+		if (!fails(#name))                                             \
+			return __real_##name arguments;                        \
+		ERR_put_error(                                                 \
+		    ERR_LIB_SSL, 0, ERR_R_MALLOC_FAILURE, __FILE__, __LINE__); \
+		errno = ENOMEM;                                                \
+		return result;                                                 \
+	}
+
+CALL_TLS(SSL_CTX *, SSL_CTX_new, (const SSL_METHOD *m), (m), NULL)
+CALL_TLS(
+    int, SSL_CTX_use_certificate_chain_file, (SSL_CTX * c, const char *p), (c, p), 0)
+CALL_TLS(
+    int, SSL_CTX_use_PrivateKey_file, (SSL_CTX * c, const char *p, int t), (c, p, t), 0)
+CALL_TLS(int, SSL_CTX_check_private_key, (const SSL_CTX *c), (c), 0)
+CALL_TLS(int, SSL_CTX_load_verify_locations,
+    (SSL_CTX * c, const char *file, const char *path), (c, file, path), 0)
+CALL_TLS(STACK_OF(X509_NAME) *, SSL_load_client_CA_file, (const char *p), (p), NULL)
+CALL_TLS(BIO *, BIO_new_file, (const char *p, const char *m), (p, m), NULL)
+CALL_TLS(BIO *, BIO_new, (const BIO_METHOD *m), (m), NULL)
+CALL_TLS(BIO_METHOD *, BIO_meth_new, (int t, const char *n), (t, n), NULL)
+CALL_TLS(SSL *, SSL_new, (SSL_CTX * c), (c), NULL)
+CALL_TLS(int, SSL_do_handshake, (SSL * s), (s), -1)
+CALL_TLS(int, SSL_read, (SSL * s, void *p, int n), (s, p, n), -1)
+CALL_TLS(int, SSL_write, (SSL * s, const void *p, int n), (s, p, n), -1)
+
+/* io_uring, whose library returns the reason */
+#ifdef HAVE_URING
+CALL(int, io_uring_queue_init_params,
+    (unsigned n, struct io_uring *r, struct io_uring_params *p), (n, r, p), -EPERM,
+    EPERM)
+CALL(int, io_uring_register_buf_ring,
+    (struct io_uring * r, struct io_uring_buf_reg *b, unsigned f), (r, b, f), -ENOMEM,
+    ENOMEM)
+CALL(int, io_uring_register_ring_fd, (struct io_uring * r), (r), -EINVAL, EINVAL)
+CALL(int, io_uring_submit, (struct io_uring * r), (r), -ENOMEM, ENOMEM)
+CALL(int, io_uring_get_events, (struct io_uring * r), (r), -ENOMEM, ENOMEM)
+CALL(int, io_uring_submit_and_get_events, (struct io_uring * r), (r), -ENOMEM, ENOMEM)
+CALL(int, io_uring_submit_and_wait, (struct io_uring * r, unsigned n), (r, n), -ENOMEM,
+    ENOMEM)
+CALL(int, io_uring_submit_and_wait_timeout,
+    (struct io_uring * r, struct io_uring_cqe **c, unsigned n,
+	struct __kernel_timespec *t, sigset_t *s),
+    (r, c, n, t, s), -ENOMEM, ENOMEM)
+#endif
