@@ -312,6 +312,14 @@ static void on_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
 
 static void on_closed(struct conn *conn, const char *reason)
 {
+	struct watched_host *w = host_of(conn_server(conn));
+
+	/* it was closed for want of memory, for instance */
+	if (w) {
+		w->server = NULL;
+		host_watch_failed(&w->watch, WATCH_LOST, reason, now_of(w));
+		w->go_on(w);
+	}
 	server_leave(conn_server(conn), reason);
 }
 

@@ -53,7 +53,7 @@ static bool evict_oldest(
 
 	list_for (client, &site->login_clients, site_node) {
 		if (!client->is_stranger || client->conn.is_doomed ||
-		    client == spared || login_is_at_work(client) ||
+		    (spared && client == spared) || login_is_at_work(client) ||
 		    loop_now(site->loop) - client->conn.connect_us < age_us)
 			continue;
 		/* it closes later in this turn, in which more may come */

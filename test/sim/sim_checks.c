@@ -188,7 +188,8 @@ static void check_limits(struct catalog *c)
 	const struct settings *s = &c->config->settings;
 	struct database *db;
 
-	if (world.options.faults & (FAULT_RELOAD | FAULT_ADMIN))
+	/* clients that come from another process bring their servers */
+	if (world.options.faults & (FAULT_RELOAD | FAULT_ADMIN | FAULT_TAKEOVER))
 		return;
 	MUST(!s->max_server_connections || server_count(c) <= s->max_server_connections,
 	    "%d servers, and max_server_connections is %d", server_count(c),

@@ -115,7 +115,11 @@ static void write_config(uint64_t *rng, bool is_broken)
 		static const char *const faults[] = {"default_pool_size = many\n",
 		    "[users]\nu0 = pool_mode=none\n", "auth_file = /nowhere\n",
 		    "nonsense = 1\n", "[databases]\nbroken = host\n"};
-		fputs(faults[draw_below(rng, 5)], f);
+		size_t i = draw_below(rng, 5);
+		/* a start goes on without users, and nobody could repair anything */
+		if (i == 2 && world.options.faults & FAULT_TAKEOVER)
+			i = 0;
+		fputs(faults[i], f);
 	}
 	fclose(f);
 	set_time(path);

@@ -225,10 +225,13 @@ static void a_lost_connection_is_opened_again(void **state)
 	struct peer *monitor;
 
 	(void)state;
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < 4; i++) {
 		struct stage *stage = begin_asked(&monitor);
 		if (i == 0)
 			peer_close(monitor);
+		else if (i == 3)
+			/* as a connection does for which there is no memory */
+			conn_doom_quietly(&host(stage)->server->conn, "out of memory");
 		else if (i == 1)
 			peer_send(monitor, "\0\0\0\0\0\0", 6);
 		else
