@@ -444,6 +444,22 @@ analyze:
 	    -D__GNUC__ $(CPPFLAGS_ALL) --suppress=missingIncludeSystem --suppress=preprocessorErrorDirective \
 	    --error-exitcode=1 src
 
+# Unit tests below valgrind, which also sees what was never written; without sanitizers.
+.PHONY: valgrind valgrind-unit coverage
+valgrind:
+	@test/setup/install-packages valgrind
+	@+$(MAKE) VARIANT=debug valgrind-unit
+valgrind-unit: $(UNIT)
+	@test/check/programs.py --below 'valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite' \
+	    $(UNIT)
+
+# Lines and branches that the quick tests reach, and errors on these floors that they do not.
+COVERED ?= session wire auth pool
+coverage:
+	@+$(MAKE) VARIANT=cov unit prop replay
+	@+$(MAKE) VARIANT=cov check-sim
+	@test/check/coverage.py $(BUILD)/cov/obj $(COVERED)
+
 # ---------------------------------------------------------- for editors and gdb
 
 # Both are in the build folder, where clangd and `vim -t` (set tags+=build/tags) look.
@@ -566,6 +582,8 @@ help:
 	@echo 'make html                the documents as pages for a browser, in $(BUILD)/html'
 	@echo 'make format lint         lay out all C files with clang-format; examine them with clang-tidy, and scripts with shellcheck'
 	@echo 'make analyze             examine them with the analyzer of gcc and with cppcheck'
+	@echo 'make valgrind            unit tests below valgrind'
+	@echo 'make coverage            what unit, property and fuzz tests and the simulation reach, file by file'
 	@echo 'make unit unit-FLOOR     unit tests (of one floor: base wire auth ... admin daemon)'
 	@echo 'make unit-threads        unit tests of helper threads; use it with VARIANT=tsan'
 	@echo 'make prop prop-NAME      property tests (of one, SEED=N)'

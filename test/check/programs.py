@@ -13,6 +13,7 @@ import fcntl
 import os
 import re
 import resource
+import shlex
 import socket
 import struct
 import subprocess
@@ -21,6 +22,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 TIMEOUT_S = 120
+BELOW_S = 1200  # of a program below another one
 DESCRIPTORS = 1024
 CLONE_NEWNET, SIOCSIFFLAGS, UP_AND_RUNNING = 0x40000000, 0x8914, 0x41
 
@@ -39,21 +41,21 @@ def count(output, code):
     return (passed, failed, skipped)
 
 
-def run(argv):
+def run(argv, limit_s):
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=TIMEOUT_S)
+                              stderr=subprocess.STDOUT, timeout=limit_s)
         return done.stdout.decode("utf-8", "replace"), done.returncode
     except subprocess.TimeoutExpired as late:
         text = (late.stdout or b"").decode("utf-8", "replace")
-        return text + "\nstill running after %d s\n" % TIMEOUT_S, -1
+        return text + "\nstill running after %d s\n" % limit_s, -1
     except OSError as problem:
         return "%s: %s\n" % (argv[0], problem.strerror), -1
 
 
 def examine(program, args):
     """Runs one program and returns its counts and what is to be printed of it."""
-    argv = [os.path.abspath(program)] + ([args.seed] if args.seed else [])
+    argv = shlex.split(args.below) + [os.path.abspath(program)] + ([args.seed] if args.seed else [])
     name = os.path.basename(program)
     if args.corpus:
         folder = os.path.join(args.corpus, re.sub("^fuzz_", "", name))
@@ -61,7 +63,7 @@ def examine(program, args):
             return (0, 1, 0), "  FAIL  %s: no corpus in %s" % (name, folder)
         argv.append(folder)
     started = time.monotonic()
-    output, code = run(argv)
+    output, code = run(argv, BELOW_S if args.below else TIMEOUT_S)
     counts = count(output, code)
     told = ["  %s  %-32s %3d passed, %d failed, %d skipped  (%.1f s)" % (
         "FAIL" if counts[1] else "ok  ", name, *counts, time.monotonic() - started)]
@@ -84,6 +86,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--corpus")
     parser.add_argument("--seed", help="given to every program")
+    parser.add_argument("--below", default="", help="a command that runs each program")
     parser.add_argument("program", nargs="*")
     args = parser.parse_args()
     limit()
