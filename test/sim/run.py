@@ -119,8 +119,9 @@ def main():
         if args.budget and i and time.monotonic() - begun > args.budget:
             break
         faults = args.faults if args.faults is not None else MIXES[(args.seed + i) % len(MIXES)]
-        options = {"seed": args.seed + i, "clients": args.clients, "mask": 2 ** 64 - 1, "seconds": args.seconds,
-                   "faults": faults, "workers": workers[(args.seed + i) // len(MIXES) % len(workers)]}
+        number = args.seed + i
+        options = {"seed": number, "clients": args.clients, "mask": 2 ** 64 - 1, "seconds": args.seconds,
+                   "faults": faults, "workers": workers[(number + number // len(MIXES)) % len(workers)]}
         run = Run(args.program, options)
         if run.failure:
             failed += 1
