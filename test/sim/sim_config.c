@@ -78,7 +78,8 @@ static void write_config(uint64_t *rng, bool is_broken)
 	    "= .\n"
 	    "auth_type = %s\nauth_file = %s\nadmin_users = adm\nio_engine = epoll\n"
 	    "pidfile = pid\nlog_stats = 0\nquery_wait_timeout = 120\n"
-	    "server_connect_timeout = 5\nscram_iterations = 16\n",
+	    "server_connect_timeout = 5\nscram_iterations = 16\n"
+	    "client_login_timeout = 300\n",
 	    config_auth_type(), users);
 	fprintf(f, "workers = %u\n", world.options.workers);
 	maybe(f, rng, 800, "default_pool_size", 1, 6);
