@@ -24,7 +24,8 @@ struct setting_names {
  * NUL. */
 struct setting_names setting_names_of_text(
     const char *text, size_t len, struct buf *names);
-/* Appends the values of a whole Bind that may be such names.  False: there are none. */
+/* Appends the values of a whole Bind that may be such names.  False: one of them cannot
+ * be asked for. */
 bool setting_names_of_bind(const uint8_t *bind, size_t size, struct buf *names);
 
 #endif

@@ -24,6 +24,8 @@
 
 /* Nothing more is read from a client while so many answers are owed to it. */
 enum { OWED_MOST = 16 * 1024 };
+/* So long may a Bind be that is looked at as a whole, with session_state=keep. */
+enum { VALUES_MOST = 16 * 1024 };
 
 void forward_bytes(struct client *client, struct server *server, struct block *block,
     const uint8_t *p, size_t len)
@@ -518,6 +520,10 @@ enum step forward_message(
 	if (m->type == 'E' && !message_is_whole(m) &&
 	    (server->link.has_forgetting_portal ||
 		server->link.params.put_back.is_there))
+		return STEP_MORE;
+	/* its values may be names of parameters */
+	if (m->type == 'B' && !message_is_whole(m) && m->size <= VALUES_MOST &&
+	    session_state_are_kept(server))
 		return STEP_MORE;
 	if (client->slow_log)
 		slow_log_look(client, server, m);

@@ -75,7 +75,12 @@ static void look_at_call(
 		return;
 	at = skip_blanks(at + 1, end);
 	if (at < end && *at == '$' && at + 1 < end && at[1] >= '0' && at[1] <= '9') {
+		for (at++; at < end && *at >= '0' && *at <= '9';)
+			at++;
+		at = skip_blanks(at, end);
 		found->has_params = true;
+		/* a cast may follow, and no operator */
+		found->is_unknown |= at < end && *at != ',' && *at != ':';
 		return;
 	}
 	const char *name = at;
@@ -129,7 +134,7 @@ struct setting_names setting_names_of_text(
 
 bool setting_names_of_bind(const uint8_t *bind, size_t size, struct buf *names)
 {
-	bool has_any = false;
+	bool is_known = true;
 	struct cursor c;
 
 	cursor_init(&c, bind + 5, size - 5);
@@ -143,14 +148,12 @@ bool setting_names_of_bind(const uint8_t *bind, size_t size, struct buf *names)
 			continue;
 		const char *value = (const char *)cursor_bytes(&c, len);
 		/* a dot within, and letters at both sides */
-		const char *dot = value && len && len <= KEPT_NAME_MOST
-				      ? memchr(value, '.', len)
-				      : NULL;
+		const char *dot = value && len ? memchr(value, '.', len) : NULL;
 		bool may_be = dot && dot != value && dot != value + len - 1 &&
 			      !(*value >= '0' && *value <= '9');
 		for (size_t i = 0; may_be && i < len; i++)
 			may_be = is_of_name(value[i]) || value[i] == '.';
-		has_any = (may_be && put_name(value, len, names)) || has_any;
+		is_known = (!may_be || put_name(value, len, names)) && is_known;
 	}
-	return has_any;
+	return is_known && !c.overrun;
 }

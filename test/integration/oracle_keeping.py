@@ -53,7 +53,6 @@ set "App"."B" to 'quoted'
 set app.a = 'it''s \u20ac'
 set local app.a = 'only here'
 reset app.a
-select set_config('app.' || 'a', 'concatenated', true)
 set search_path = other, public
 set search_path = public, other
 set schema 'other'

@@ -172,6 +172,30 @@ def test_names_that_are_values(make, name, tracked):  # noqa: F811
         assert not bound(client, "select set_config($1, $2, false)", "App.Other", "me", name="").errors
 
 
+def test_value_that_is_a_name_without_a_dot(make):  # noqa: F811
+    """Such parameters are listed by PostgreSQL, so that nobody need know the name."""
+    pooler = make(2)
+    client = owner(pooler)
+    assert not bound(client, "select set_config($1, $2, false)", "work_mem", "1234kB").errors
+    assert kinds(pooler) == []
+    assert both_servers(pooler, client, "show work_mem") == ["1234kB"] * 2
+    assert not bound(client, "select set_config($1 || '.b', $2, false)", "app", "x").errors
+    assert kinds(pooler) == ["SET"]
+
+
+@pytest.mark.parametrize("name", ["", "s"])
+def test_bind_that_comes_in_pieces(make, name):  # noqa: F811
+    pooler = make(2)
+    client = owner(pooler)
+    bind = wire.bind(statement=name, values=("app.user_id", "me"))
+    client.send(wire.parse(name, "select set_config($1, $2, false)"), bind[:-4])
+    waiting.wait_for(lambda: pooler.pool(user="owner")["sv_active"] == 1, "it has come")
+    client.send(bind[-4:], wire.execute(), wire.sync())
+    assert not wire.Result(client.recv_until("Z")).errors
+    assert kinds(pooler) == []
+    assert both_servers(pooler, client, "select current_setting('app.user_id', true)") == ["me"] * 2
+
+
 def test_name_that_is_an_expression(make):  # noqa: F811
     """Nobody can tell which parameter it is, so the server stays until everything is reset."""
     pooler = make(2)

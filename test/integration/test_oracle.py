@@ -122,6 +122,22 @@ def test_clients_that_share_objects_leave_no_block_open():
     assert alone and all(oracle_ops.is_alone(ops) for ops in alone)
 
 
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("mode", sorted(oracle.KEEP))
+def test_session_state_is_kept(make_oracle, mode):
+    """Pools of 1 to 3 servers with 4 clients, with both engines, and with 3 workers."""
+    one = make_oracle(oracle.KEEP[mode], mode)
+    found = None
+    try:
+        done = one.run(range(SEED, SEED + SEQUENCES), time.monotonic() + PIECES_SECONDS)
+    except oracle.Found as difference:
+        found = str(difference)
+    if found:
+        pytest.fail(found, pytrace=False)
+    assert done > 0
+    assert one.left_behind == 0
+
+
 @pytest.mark.skipif(SHARE < 0.1, reason="shown by the run with more sequences")
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("is_serial", [True, False])
