@@ -302,6 +302,13 @@ nth-call: $(NTH) $(BIN) setup-venv
 	@test/check/integration.py --python $(PYTHON) --pooler $(abspath $(BIN)) --out $(OUT)/pytest-nth -- \
 	    -n $(TEST_JOBS) test/integration/test_nth_call.py $(PYTEST_ARGS)
 
+# The tests that drivers bring along, through the pooler with session_state=keep.
+.PHONY: suites
+suites: export SUITES ?= psycopg2 asyncpg lib-pq pgx
+suites: $(BIN) setup-venv
+	@mkdir -p $(OUT)/pytest-suites
+	@test/check/integration.py --python $(PYTHON) --pooler $(abspath $(BIN)) --out $(OUT)/pytest-suites -- \
+	    -n 1 test/integration/test_suites.py
 # PostgreSQL's own regression tests, also straight and in session mode.
 .PHONY: regress
 regress: export REGRESS_WAYS ?= straight session transaction
@@ -588,6 +595,7 @@ help:
 	@echo 'make unit-threads        unit tests of helper threads; use it with VARIANT=tsan'
 	@echo 'make prop prop-NAME      property tests (of one, SEED=N)'
 	@echo 'make soak                everything that happens in a life, for T=10m, with a report'
+	@echo 'make suites              the tests of drivers, through the pooler and straight'
 	@echo 'make regress             the regression tests of PostgreSQL, through the pooler and straight'
 	@echo 'make nth-call            let each call of the program fail, one at a time; use it with'
 	@echo '                         VARIANT=asan'

@@ -319,7 +319,8 @@ class Maker:
             self.say("Q", "rollback")
             if self.keeping:
                 self.reset("discard all")
-                self.say("hear")
+                if self.keeping.listens:
+                    self.say("hear")
             elif self.is_free:
                 self.reset("discard all")
                 self.say("Q", "alter table t%d drop column if exists more" % self.client)

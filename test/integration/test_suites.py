@@ -1,0 +1,47 @@
+"""The tests of drivers through the pooler, in transaction mode with session_state=keep (`make suites`; suites.py):
+what passes straight to PostgreSQL passes with it."""
+
+import os
+
+import pytest
+
+import postgres
+import suites
+import toolchain
+
+# The tests that fail through the pooler, with the reason. A list may only become shorter.
+KNOWN = {name: {} for name in suites.SUITES}
+
+
+@pytest.fixture
+def own_cluster(pg_bin):
+    """The tests leave roles, databases and settings behind."""
+    server = postgres.Postgres(pg_bin)
+    try:
+        server.create()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.mark.timeout(2 * suites.SECONDS)
+@pytest.mark.parametrize("name", os.environ.get("SUITES", "psycopg2").split())
+def test_what_passes_without_a_pooler_passes_with_it(own_cluster, make_pooler, name, tmp_path):
+    pooler = make_pooler(
+        {"*": "host=127.0.0.1 port=%d auth_user=owner" % own_cluster.port},
+        settings={"pool_mode": "transaction", "session_state": "keep", "default_pool_size": 20, "max_pinned_servers": 19,
+                  "max_client_conn": 500, "ignore_startup_parameters": "extra_float_digits, options, search_path, geqo, jit",
+                  "auth_query": "select rolname, '' from pg_roles where rolname = $1"})
+    outcomes = []
+    for port in (own_cluster.port, pooler.port):
+        own_cluster.do("drop database if exists suite with (force)", "create database suite")
+        try:
+            outcomes.append(suites.results(name, port, str(tmp_path)))
+        except toolchain.Missing as missing:
+            pytest.skip(str(missing))
+    (straight, _), (through, output) = outcomes
+    passed = {test for test, is_good in straight.items() if is_good}
+    assert len(passed) > 50, output[-3000:]
+    failed = {test for test in passed if not through.get(test)}
+    print("%s: %d pass straight, %d of them fail through the pooler" % (name, len(passed), len(failed)))
+    assert failed <= set(KNOWN[name]), "%s\n%s" % (sorted(failed), output[-15000:])
