@@ -32,7 +32,7 @@ struct column {
 	const char *other;
 };
 
-enum { COLUMNS_MOST = 12, CELL = 128, SPARE_MOST = 20 };
+enum { COLUMNS_MOST = 14, CELL = 128, SPARE_MOST = 20 };
 
 struct panel {
 	char key;
@@ -55,7 +55,9 @@ static const struct panel panels[PANELS] = {
 	    {"MODE", "pool_mode", COLUMN_TEXT, 11, NULL},
 	    {"SV_USED", "sv_used", COLUMN_NUMBER, 8, NULL},
 	    {"SV_TEST", "sv_tested", COLUMN_NUMBER, 8, NULL},
-	    {"SV_LOGIN", "sv_login", COLUMN_NUMBER, 9, NULL}}},
+	    {"SV_LOGIN", "sv_login", COLUMN_NUMBER, 9, NULL},
+	    {"SV_PIN", "sv_pinned", COLUMN_NUMBER, 7, NULL},
+	    {"LISTEN", "cl_listening", COLUMN_NUMBER, 7, NULL}}},
     [PANEL_DATABASES] = {'2', "databases", "SHOW STATS", 1, 1,
 	{{"DATABASE", "database", COLUMN_TEXT, 12, NULL},
 	    {"XACT/S", "total_xact_count", COLUMN_RATE, 8, NULL},

@@ -201,6 +201,7 @@ static void lines_are_within_the_screen(void **state)
 		assert_memory_equal(line, all, len);
 		assert_int_equal(all[len], ' ');
 	}
+	has(shown(f, 135, 24), "  SV_LOGIN  SV_PIN  LISTEN");
 	/* six lines are above the rows, one is below */
 	assert_null(strstr(shown(f, 80, 8), "\nb  "));
 	assert_non_null(strstr(shown(f, 80, 9), "\nb  "));
