@@ -14,7 +14,7 @@ KNOWN = {
     "psycopg2": {
         "TestConnectionInfo.test_backend_pid": "asks for the process id of the server, which is not that of the login",
         "CursorTests.test_external_close_async": "ends a session by the process id of the login",
-        "AsyncTests.test_notify": "the sender has its server for less than a moment (listen_sender.h)",
+        "AsyncTests.test_notify": "the notification has the process id of the server of its sender",
     },
     "asyncpg": {}, "lib-pq": {}, "pgx": {},
 }
