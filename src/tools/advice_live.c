@@ -73,29 +73,22 @@ static uint64_t number_of(
 	return strtoull(text, NULL, 10);
 }
 
-/* The entry of this database; NULL: it is the console, or unknown. */
-static const struct database_config *entry_of(
-    const struct sizing_input *input, const char *name)
-{
-	for (size_t i = 0; i < input->config->database_count; i++)
-		if (strcmp(input->config->databases[i].name, name) == 0)
-			return &input->config->databases[i];
-	return strcmp(name, "pgbouncer") == 0 ? NULL : input->template;
-}
-
 static int take_row(void *ctx, const struct pg_client_row *row)
 {
 	struct live *l = ctx;
 	const struct sizing_input *input = l->a->o->input;
 	uint64_t queries = number_of(l, row, QUERIES);
 	uint64_t again = number_of(l, row, REPEATED), saved = number_of(l, row, SAVED);
-	const struct database_config *db;
+	const struct database_config *db = input->template;
 	char name[NAME_MOST];
 	struct scope scope;
 
 	copy_value(l, row, DATABASE, name);
-	db = name[0] ? entry_of(input, name) : NULL;
-	if (!db || saved || again < REPEATED_LEAST || again < queries / QUERIES_FOR_ONE)
+	for (size_t i = 0; i < input->config->database_count; i++)
+		if (strcmp(input->config->databases[i].name, name) == 0)
+			db = &input->config->databases[i];
+	if (!db || !name[0] || strcmp(name, "pgbouncer") == 0 || saved ||
+	    again < REPEATED_LEAST || again < queries / QUERIES_FOR_ONE)
 		return 0;
 	scope =
 	    (struct scope){.settings = &input->config->settings, .database = &db->own};
