@@ -350,6 +350,7 @@ class Maker:
     def forget(self):
         """Closes all statements: those that are used behind a change are prepared anew, as the
         pooler heals an old one where PostgreSQL says that its plan must not change (protocol.md 12)."""
+        self.say("S")
         for name in STATEMENTS:
             if self.known.pop((self.client, name), None):
                 self.say("C", "S", name)
@@ -402,9 +403,10 @@ class Maker:
             if self.has(0.5):
                 self.say("D", "P", "")
             self.say("E", "", 0)
-        if name:
-            self.say("C", "S", name)
         self.say("S")
+        if name:  # Behind the Sync, so that it is not skipped: what is used later would be older than the next change.
+            self.say("C", "S", name)
+            self.say("S")
 
     # units: each begins and ends outside a transaction block, after a Sync or Query
 

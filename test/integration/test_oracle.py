@@ -15,6 +15,7 @@ SEQUENCES = 500
 SHARE = float(os.environ.get("ORACLE_SHARE", "1"))
 SEED = 20261121
 PIECES_SECONDS = 5.0
+SAVING = (("prepare_unnamed", 2), ("defer_begin", 1))
 LIMIT = 400.0  # In seconds; it takes about five on an idle machine.
 
 
@@ -88,13 +89,13 @@ def test_every_byte_is_split_and_joined(make_oracle, mode):
 
 
 @pytest.mark.timeout(180)
-def test_changes_of_the_schema(make_oracle):
-    """With both engines, and with 3 workers. At most 60 sequences: in others a Close is skipped behind an
-    error, and a statement of before the change is used, which the pooler heals."""
-    one = make_oracle(oracle.SCHEMA, "schema")
+@pytest.mark.parametrize("saving", [(), SAVING], ids=["", "prepare_unnamed and defer_begin"])
+def test_changes_of_the_schema(make_oracle, saving):
+    """With both engines, and with 3 workers."""
+    one = make_oracle(oracle.SCHEMA, "schema", settings=saving)
     found = None
     try:
-        done = one.run(range(SEED, SEED + 60), time.monotonic() + PIECES_SECONDS)
+        done = one.run(range(SEED, SEED + SEQUENCES), time.monotonic() + PIECES_SECONDS)
     except oracle.Found as difference:
         found = str(difference)
     if found:
