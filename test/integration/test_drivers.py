@@ -59,6 +59,8 @@ PLACES = {
                       "max_prepared_statements": 2},
     "transaction-sql": {"pool_mode": "transaction", "default_pool_size": 2,
                         "max_prepared_statements": 3, "track_sql_prepare": 1},
+    "saving": {"pool_mode": "transaction", "default_pool_size": 2, "max_prepared_statements": 200,
+               "prepare_unnamed": 1, "defer_begin": 1},
     "tls": {"pool_mode": "transaction", "default_pool_size": 2, "max_prepared_statements": 200,
             "client_tls_sslmode": "prefer"},
 }
