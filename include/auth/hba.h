@@ -104,10 +104,10 @@ enum hba_result {
 	HBA_NO_MATCH, /* no rule matches: the login is refused */
 	/* *rule has a host name: look the peer's name up and ask again */
 	HBA_NEEDS_NAME,
-	/* A rule with ldap, pam, gss or a delegated decision matches, but *rule, an earlier
-	 * one, names the user in another spelling that a directory may not tell apart
-	 * from the peer's: the login is refused, because `reject` for alice must hold
-	 * for ALICE. */
+	/* A rule with ldap, pam, gss or a delegated decision matches, but *rule, an
+	 * earlier one, names the user in another spelling that a directory may not tell
+	 * apart from the peer's: the login is refused, because `reject` for alice must
+	 * hold for ALICE. */
 	HBA_OTHER_SPELLING,
 };
 

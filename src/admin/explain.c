@@ -350,8 +350,8 @@ static enum error_id method_obstacle(const struct explanation *e)
 	if (e->method == AUTH_OAUTH && e->is_unix)
 		return ERROR_OAUTH_NEEDS_TLS;
 	if (method_is_external(e->method))
-		return e->method != AUTH_OAUTH && e->method != AUTH_GSS &&
-		       e->config && e->config->own.auth_user
+		return e->method != AUTH_OAUTH && e->method != AUTH_GSS && e->config &&
+			       e->config->own.auth_user
 			   ? ERROR_CONFIG_ERROR
 			   : method_missing_external(
 				 e->method, e->rule, site_settings(e->site));
@@ -468,8 +468,7 @@ static void explain_server_secret(struct explanation *e, const struct user *serv
 		    "works with md5 and scram-sha-256; with password only inside TLS "
 		    "or over a unix socket");
 	} else if (method_is_external(e->method) && e->method != AUTH_OAUTH &&
-		   e->method != AUTH_GSS &&
-		   !e->forced_name) {
+		   e->method != AUTH_GSS && !e->forced_name) {
 		explain(e, "server secret", "the password the client logs in with");
 		explain_kind(e, SECRET_PLAIN);
 	} else if (server_user && server_user->remembered && !e->forced_name) {

@@ -149,9 +149,8 @@ static enum hba_result decide(const struct hba *hba, size_t i,
 	const struct hba_row *other = NULL;
 
 	enum hba_method method = hba->rows[i]->rule.method;
-	bool is_asked_elsewhere =
-	    method == HBA_LDAP || method == HBA_PAM || method == HBA_GSS ||
-	    hba->rows[i]->rule.is_delegated;
+	bool is_asked_elsewhere = method == HBA_LDAP || method == HBA_PAM ||
+				  method == HBA_GSS || hba->rows[i]->rule.is_delegated;
 	if (is_asked_elsewhere)
 		other = other_spelling(hba, i, peer);
 	*rule = other ? &other->rule : &hba->rows[i]->rule;

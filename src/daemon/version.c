@@ -41,7 +41,6 @@ void version_print(FILE *out)
 	    "ldap: %s\ngssapi: %s\noauth: %s\nio_uring: %s\nncurses: %s\n",
 	    version_number(), loop_library_version(), dns_library_version(),
 	    version_tls(), external_auth_has_pam() ? "yes" : "no",
-	    external_auth_has_ldap() ? "yes" : "no",
-	    kerberos_is_built() ? "yes" : "no",
+	    external_auth_has_ldap() ? "yes" : "no", kerberos_is_built() ? "yes" : "no",
 	    oauth_is_supported() ? "yes" : "no", HAS_URING, HAS_NCURSES);
 }

@@ -531,8 +531,7 @@ static int login_find_external_user(struct client *client)
 	bool has_password =
 	    client->login->method == AUTH_LDAP || client->login->method == AUTH_PAM;
 
-	if (has_password && db && db->config &&
-	    db->config->own.auth_user) {
+	if (has_password && db && db->config && db->config->own.auth_user) {
 		conn_log(&client->conn, LEVEL_ERROR | KIND_AUTH,
 		    "%s can't be used together with database authentication",
 		    client->login->method == AUTH_PAM ? "PAM" : "LDAP");

@@ -208,8 +208,8 @@ static enum proof proof_cleartext(struct client *client, const char *password)
 }
 
 /* A cleartext password may be as long as PostgreSQL lets it be, because LDAP and PAM
- * also take tokens; so may a token of OAuth, and a ticket, which may list the groups of the user; so many
- * bytes wait only for those who have really sent them. */
+ * also take tokens; so may a token of OAuth, and a ticket, which may list the groups of
+ * the user; so many bytes wait only for those who have really sent them. */
 bool proof_is_too_long(const struct client *client, const struct message *m)
 {
 	const struct login *login = client->login;
