@@ -299,28 +299,21 @@ static int listen_tcp(struct site *site, int *patience_ms, struct err *err)
 	    last.text);
 }
 
-static int check_socket_lock(const char *dir, int port, struct err *err)
-{
-	char path[4096];
-	struct stat st;
-	snprintf(path, sizeof(path), "%s/.s.PGSQL.%d.lock", dir, port);
-	if (*dir != '@' && stat(path, &st) == 0)
-		return err_set(err, "unix port %d is in use", port);
-	return 0;
-}
-
 static int listen_unix(struct site *site, int *patience_ms, struct err *err)
 {
 	const struct settings *settings = site_settings(site);
 	const char *dir = settings->unix_socket_dir;
 	struct sock_options options;
 	struct sock_target target;
+	char lock[4096];
+	struct stat st;
 	struct err why;
 
 	if (!dir || !*dir)
 		return 0;
-	if (check_socket_lock(dir, settings->listen_port, err) < 0)
-		return -1;
+	snprintf(lock, sizeof(lock), "%s/.s.PGSQL.%d.lock", dir, settings->listen_port);
+	if (*dir != '@' && stat(lock, &st) == 0)
+		return err_set(err, "unix port %d is in use", settings->listen_port);
 	if (sock_target_unix(&target, dir, settings->listen_port, &why) == 0 &&
 	    claim_unix(site, &target))
 		return 0;

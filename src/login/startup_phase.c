@@ -73,30 +73,6 @@ static enum step startup_ssl(struct client *client, const struct message *m)
 	return startup_encrypt(conn, NULL, 0);
 }
 
-static enum step startup_cancel(struct client *client, const struct message *m)
-{
-	/* 8 bytes of header, process id, secret */
-	if (m->size < 8 + 4 + 4 || m->size > 8 + CANCEL_REQUEST_KEY_MAX) {
-		conn_doom(&client->conn, "bad cancel request");
-		return STEP_CLOSE;
-	}
-	return cancel_begin(client, m);
-}
-
-/* Waits for the rest of a packet.  Beyond max_client_conn only the console lets
- * somebody in, whose packets are short: nothing long is kept there. */
-static enum step startup_wait(struct client *client, const struct message *m)
-{
-	struct site *site = client->conn.site;
-
-	if (m->have > LONG_PARTS_FROM && login_is_full(site)) {
-		client_fatal(client, ERROR_NO_MORE_CONNECTIONS);
-		return STEP_CLOSE;
-	}
-	long_parts_make_room(client, m->have);
-	return STEP_MORE;
-}
-
 static enum step startup_message(struct conn *conn, const struct message *m)
 {
 	struct client *client = conn_client(conn);
@@ -112,8 +88,17 @@ static enum step startup_message(struct conn *conn, const struct message *m)
 			conn_doom(conn, "%s", error_text(ERROR_BAD_PACKET));
 		return STEP_CLOSE;
 	}
-	if (!message_is_whole(m))
-		return startup_wait(client, m);
+	/* Beyond max_client_conn only the console lets somebody in, whose packets are
+	 * short: nothing long is kept there. */
+	if (!message_is_whole(m) && m->have > LONG_PARTS_FROM &&
+	    login_is_full(conn->site)) {
+		client_fatal(client, ERROR_NO_MORE_CONNECTIONS);
+		return STEP_CLOSE;
+	}
+	if (!message_is_whole(m)) {
+		long_parts_make_room(client, m->have);
+		return STEP_MORE;
+	}
 	switch (m->code) {
 	case STARTUP_SSL:
 		return startup_ssl(client, m);
@@ -122,7 +107,11 @@ static enum step startup_message(struct conn *conn, const struct message *m)
 			return STEP_CLOSE;
 		return startup_answer(client, (const uint8_t *)"N");
 	case STARTUP_CANCEL:
-		return startup_cancel(client, m);
+		/* 8 bytes of header, process id, secret */
+		if (m->size >= 8 + 4 + 4 && m->size <= 8 + CANCEL_REQUEST_KEY_MAX)
+			return cancel_begin(client, m);
+		conn_doom(conn, "bad cancel request");
+		return STEP_CLOSE;
 	case PROTOCOL_V2:
 		client_fatal(client, ERROR_OLD_PROTOCOL);
 		return STEP_CLOSE;

@@ -13,32 +13,17 @@
 /* Names that one transaction sets.  With more of them its client keeps the server. */
 enum { NAMES_MOST = 16 * 1024 };
 
-/* PostgreSQL takes the bytes of a startup packet in the encoding of the database, as
- * settings are kept. */
-static bool put_requested(struct buf *all, const char *name, const char *value)
-{
-	struct buf hex;
-	bool is_put;
-
-	buf_init(&hex, 0);
-	for (const char *at = value; *at; at++)
-		buf_printf(&hex, "%02x", (uint8_t)*at);
-	is_put = !hex.failed && kept_settings_add(all, (const uint8_t *)name,
-				    strlen(name), hex.bytes, hex.len);
-	buf_done(&hex);
-	return is_put;
-}
-
 int kept_take_requested(const struct server *server, struct client *client)
 {
 	const struct vars_schema *schema = client->conn.site->vars;
 	size_t count = vars_schema_count(schema), before;
 	struct kept_settings *kept = client->params.kept;
-	struct buf all, name;
+	struct buf all, name, hex;
 	bool has_failed = false;
 
 	buf_init(&all, 0);
 	buf_init(&name, 0);
+	buf_init(&hex, 0);
 	if (kept)
 		buf_put(&all, kept->bytes, kept->len);
 	before = all.len;
@@ -49,8 +34,15 @@ int kept_take_requested(const struct server *server, struct client *client)
 			continue;
 		buf_clear(&name);
 		text_put_lower(&name, vars_schema_name(schema, i));
-		if (!kept_settings_has(kept, buf_text(&name)))
-			has_failed |= !put_requested(&all, buf_text(&name), value);
+		if (kept_settings_has(kept, buf_text(&name)))
+			continue;
+		/* PostgreSQL takes the bytes of a startup packet in the encoding of the
+		 * database, as settings are kept. */
+		buf_clear(&hex);
+		for (const char *at = value; *at; at++)
+			buf_printf(&hex, "%02x", (uint8_t)*at);
+		has_failed |= hex.failed || !kept_settings_add(&all, name.bytes,
+						name.len, hex.bytes, hex.len);
 	}
 	if (all.len > before && !has_failed) {
 		client->params.kept = kept_settings_new(all.bytes, all.len);
@@ -59,6 +51,7 @@ int kept_take_requested(const struct server *server, struct client *client)
 	}
 	buf_done(&all);
 	buf_done(&name);
+	buf_done(&hex);
 	return has_failed ? -1 : 0;
 }
 

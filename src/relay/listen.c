@@ -239,19 +239,6 @@ static void answered(struct site *site, struct listen_message *m)
 		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 }
 
-static void tell_loss(struct listening *l)
-{
-	struct buf warning;
-
-	l->was_lost = false;
-	buf_init(&warning, 0);
-	codec_put_warning(&warning,
-	    "the connection that listened for this client was lost",
-	    "Notifications may have been missed before this LISTEN.");
-	client_say(l->client, &warning);
-	buf_done(&warning);
-}
-
 bool listen_settle(struct client *client, struct server *server, uint16_t *kinds)
 {
 	const struct link_pin *pin = &server->link.pin;
@@ -259,8 +246,16 @@ bool listen_settle(struct client *client, struct server *server, uint16_t *kinds
 
 	if (!l)
 		return false;
-	if (l->was_lost && *kinds & LEAK_BIT(LISTEN))
-		tell_loss(l);
+	if (l->was_lost && *kinds & LEAK_BIT(LISTEN)) {
+		struct buf warning;
+		l->was_lost = false;
+		buf_init(&warning, 0);
+		codec_put_warning(&warning,
+		    "the connection that listened for this client was lost",
+		    "Notifications may have been missed before this LISTEN.");
+		client_say(client, &warning);
+		buf_done(&warning);
+	}
 	if (!(*kinds & LEAK_BIT(LISTEN)) || (pin->made & LEAK_BIT(LISTEN)))
 		l->is_unseen = false;
 	else if (!(pin->kinds & LEAK_BIT(LISTEN)))
