@@ -101,7 +101,9 @@ struct dial {
 	bool is_over;   /* the exchange: ReadyForQuery has arrived */
 	bool ran_connect_query;
 	bool has_failed; /* the owner was told */
-	bool is_judged;  /* level is set: see dial_log_level */
+	/* the connection has ended, but something that came before is not read yet */
+	bool has_ended;
+	bool is_judged; /* level is set: see dial_log_level */
 	enum log_level level;
 };
 

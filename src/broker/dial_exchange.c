@@ -37,6 +37,12 @@ static void dial_ended(struct conn *conn, const struct err *err)
 		dial_fail_because(server, why, "connect failed");
 		return;
 	}
+	/* such as the reason why the server refuses the ticket */
+	if (dial_kerberos_is_at_work(server) ||
+	    (server->dial->ticket && conn->is_parked)) {
+		dial_kerberos_note_end(server);
+		return;
+	}
 	if (err && conn->ops == &securing_ops) {
 		struct err text;
 		log_failure(server, KIND_TLS, "TLS handshake error", err->text);
@@ -50,8 +56,12 @@ static void dial_ended(struct conn *conn, const struct err *err)
 
 static void dial_expired(struct conn *conn)
 {
-	if (!dial_kerberos_expired(conn_server(conn)))
-		dial_fail_network(conn_server(conn), "connect timeout");
+	struct server *server = conn_server(conn);
+
+	if (server->dial->has_ended)
+		dial_fail_network(server, error_text(ERROR_SERVER_CRASHED));
+	else if (!dial_kerberos_expired(server))
+		dial_fail_network(server, "connect timeout");
 }
 
 static void dial_malformed(struct conn *conn, const uint8_t *bytes, size_t have)

@@ -11,6 +11,9 @@
 #include "broker/dial_attempt.h"
 #include "session/tickets.h"
 
+/* How long what came before the end of a connection may take to be read. */
+enum { SOON_US = 10000 };
+
 static enum step fail(struct server *server, const struct err *err)
 {
 	char text[sizeof(err->text) + 32];
@@ -27,6 +30,13 @@ static void give_up_ticket(struct server *server)
 {
 	conn_doom(&server->conn, "server refuses the ticket");
 	server->dial->owner->retried(server);
+}
+
+void dial_kerberos_note_end(struct server *server)
+{
+	server->dial->has_ended = true;
+	if (!server->dial->job)
+		conn_set_deadline(&server->conn, conn_now(&server->conn) + SOON_US);
 }
 
 static void stepped(struct kerberos_job *job)
@@ -57,6 +67,8 @@ static void stepped(struct kerberos_job *job)
 		conn_send(&server->conn, &message);
 		buf_wipe_done(&message);
 	}
+	if (dial->has_ended)
+		dial_kerberos_note_end(server);
 	conn_resume(&server->conn);
 	conn_unpark(&server->conn);
 }

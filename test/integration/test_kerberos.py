@@ -369,10 +369,16 @@ def test_no_ticket(made, kdc, change, reason):
     assert "no Kerberos ticket" in explained["last attempt"]
 
 
-def test_whom_the_server_does_not_know(made, kdc):
-    pooler = made(server_krb_principal="other", server_login_retry="60")
-    assert refusal(pooler, kdc) == FAILED % "ann"
+def test_whom_the_server_does_not_know(made, kdc, server):
+    """Its reason comes right behind its last token, and the end of the connection behind that."""
+    pooler = made(start=False, server_krb_principal="other", server_login_retry="60")
+    for number in range(20):
+        pooler.databases["db%d" % number] = server.conn()
+    pooler.start()
+    for number in range(20):
+        assert refusal(pooler, kdc, database="db%d" % number) == FAILED % "ann"
     pooler.wait_log('server login failed: FATAL GSSAPI authentication failed for user "ann"')
+    assert "server conn crashed" not in pooler.log()
 
 
 def test_levels(made, kdc, server):
