@@ -183,7 +183,21 @@ static int server_count(const struct catalog *c)
 	return atomic_load(&c->limit->servers);
 }
 
-static void check_limits(struct catalog *c)
+/* Those that carry a cancel request may exceed limits. */
+static int cancels_of(const char *database)
+{
+	const struct process *p = process_current();
+	struct pool *pool;
+	int count = 0;
+
+	for (unsigned i = 0; i < p->site_count; i++)
+		list_for (pool, &p->sites[i].site->catalog->pool_list, node)
+			if (strcmp(pool->database->name, database) == 0)
+				count += (int)pool->slots[SLOT_ACTIVE_CANCEL].count;
+	return count;
+}
+
+static void check_limits(const struct catalog *c)
 {
 	const struct settings *s = &c->config->settings;
 	struct database *db;
@@ -197,6 +211,8 @@ static void check_limits(struct catalog *c)
 	list_for (db, &c->database_list, node) {
 		int most = scope_max_db_connections(scope_of_database(db));
 		int count = db->limit ? atomic_load(&db->limit->servers) : 0;
+		if (most > 0)
+			count -= cancels_of(db->name);
 		MUST(most <= 0 || db->is_admin || count <= most,
 		    "%s has %d servers, and max_db_connections is %d", db->name, count,
 		    most);
@@ -286,6 +302,8 @@ static void check_together(const struct process *p)
 	MUST((int)servers == server_count(control),
 	    "%zu servers in lists and on their way, and %d are counted", servers,
 	    server_count(control));
+	for (unsigned i = 0; i < p->site_count; i++)
+		check_limits(p->sites[i].site->catalog);
 }
 
 void checks_turn(void)
@@ -304,7 +322,6 @@ void checks_turn(void)
 	list_for (pool, &at->site->catalog->pool_list, node)
 		check_pool(pool);
 	check_together(p);
-	check_limits(at->site->catalog);
 	check_clients(at->site);
 }
 
