@@ -98,7 +98,9 @@ void listen_note_tag(struct client *client, const char *tag, size_t len)
 		buf_put(&l->run, l->sent.bytes, size);
 		buf_shift(&l->sent, size);
 	} else if (is_tag(tag, len, "DISCARD ALL")) {
+		/* it is committed at once, whatever fails behind it */
 		buf_put_str(&l->run, "");
+		commit(l);
 	} else if (is_tag(tag, len, "COMMIT")) {
 		commit(l);
 	} else if (is_tag(tag, len, "SAVEPOINT")) {

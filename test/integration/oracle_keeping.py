@@ -170,6 +170,9 @@ class Keeping:
         for _ in range(maker.random.randint(1, 2)):
             self.number += 1
             maker.say("Q", self.pick(NOTIFYING if self.has(0.6) else LISTENING).replace("N'", "%d'" % self.number))
+            # A client's own notification comes a moment later, and an UNLISTEN may overtake it.
+            if not is_block:
+                maker.say("hear")
         if is_block:
             maker.say("Q", self.pick(("commit", "rollback")))
             self.end()

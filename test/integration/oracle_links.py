@@ -292,8 +292,7 @@ class Lane:
         self.todo = collections.deque(todo)
         self.split = random.Random(sequence["split"]) if sequence["split"] is not None else None
         self.allowed = 1 if sequence["serial"] else len(links)
-        # Who has sent a notification first is known only if nobody overtakes.
-        self.is_alone = sequence.get("alone", False) or any(op[1] == "hear" for op in sequence["ops"])
+        self.is_alone = sequence.get("alone", False)
         self.busy = {}  # {client: its current burst}
         self.pieces = {}  # {client: the bytes of the burst that are not sent yet}
         self.patience = patience

@@ -284,11 +284,14 @@ class Maker:
     def sequence(self):
         clients = self.random.choice((1, 2, 3, 4, 4) if self.keeping else (1, 1, 2, 2, 3))
         is_serial = self.has(0.6) or (self.keeping is not None and self.keeping.listens)
-        is_alone = is_serial and self.is_migrating
+        # Who has sent a notification first is known only if nobody overtakes.
+        is_alone = is_serial and (self.is_migrating or (self.keeping is not None and self.keeping.listens))
         for _ in range(self.random.randint(1, 4) + clients):
             self.client = self.random.randint(1, clients)
             self.unit()
             if self.keeping:
+                if is_alone:
+                    self.leave()
                 self.client = self.random.randint(1, clients)
                 self.keeping.unit()
             if self.is_migrating:

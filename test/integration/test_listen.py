@@ -226,6 +226,19 @@ def test_pipeline(make):
     assert heard(one, 1) == [("more", "b")]
 
 
+def test_discard_all_with_an_error_behind_it(make):
+    """PostgreSQL has committed it by then."""
+    pooler = make(log_pooler_errors=0)
+    one, other = owner(pooler), owner(pooler)
+    one.query("listen news")
+    one.send(*[part for sql in ("discard all", "select 1 / length(left(current_user, 0))")
+               for part in (wire.parse("", sql), wire.bind(), wire.execute())], wire.sync())
+    assert len(wire.Result(one.recv_until("Z")).errors) == 1
+    assert listeners(pooler) == {}
+    other.query("notify news, 'x'")
+    assert is_silent(one)
+
+
 def test_within_a_transaction_it_waits(make):
     pooler = make()
     one, two = owner(pooler), owner(pooler)
