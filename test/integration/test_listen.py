@@ -236,6 +236,7 @@ def test_discard_all_with_an_error_behind_it(make):
     assert len(wire.Result(one.recv_until("Z")).errors) == 1
     assert listeners(pooler) == {}
     other.query("notify news, 'x'")
+    one.query("listen fence")
     assert is_silent(one)
 
 
