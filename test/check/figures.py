@@ -6,14 +6,14 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (100093, 76000),
+    "lines of src and include": (104186, 76000),
     "files of src/daemon": (26, 26),
     "static functions of three lines or less with one caller": (22, 60),
     "static functions with one caller": (1000, 1000),
     "predicates that act": (0, 0),
     "members of struct pool": (36, 40),
     "members of struct link": (25, 25),
-    "members of struct client": (31, 32),
+    "members of struct client": (32, 32),
     "words that are going": (0, 0),
     "files of the workers' machinery": (11, 11),
     "lines of the workers' machinery": (2800, 2800),

@@ -495,3 +495,12 @@ def test_the_end_of_a_process_loses_no_line(make_pooler, pg):
     pooler.wait_exit()
     assert len(re.findall(" C-.*closing because", pooler.read("log"))) == 5
     assert pooler.read("log") == pooler.log()
+
+
+def test_a_console_moves_when_phases_are_logged(make_pooler, pg):
+    """The line about the phase in which a client goes to the control thread read beyond what it has there."""
+    pooler = make_pooler({"db": pg.conn()}, settings={"workers": 2, "verbose": 1})
+    for _ in range(3):
+        with pooler.console() as console:
+            assert console.value("SHOW VERSION")
+    assert "phase: login -> leaving" in pooler.log()

@@ -279,12 +279,3 @@ def test_a_worker_stops_while_rows_are_sent(make_pooler, fake):
     assert "1 of the workers did not answer in time" in answer.notices[0].text()
     assert [client.value("select 1") for client in clients] == ["fake"] * len(clients)
     assert len([row for row in pooler.show("CLIENTS") if row["database"] == "db"]) == len(clients)
-
-
-def test_a_console_moves_when_phases_are_logged(make_pooler, pg):
-    """The line about the phase in which a client goes to the control thread read beyond what it has there."""
-    pooler = make_pooler({"db": pg.conn()}, settings={"workers": 2, "verbose": 1})
-    for _ in range(3):
-        with pooler.console() as console:
-            assert console.value("SHOW VERSION")
-    assert "phase: login -> leaving" in pooler.log()
