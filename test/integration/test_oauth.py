@@ -4,6 +4,7 @@ import json
 import os
 import re
 import ssl
+import subprocess
 import threading
 import time
 
@@ -13,6 +14,7 @@ import certs
 import fakeserver
 import issuer as issuers
 import keeper
+import toolchain
 import waiting
 import wire
 from test_tls_clients import context, secured
@@ -157,6 +159,25 @@ def test_where_to_get_a_token(tokened, issuer, ca):
         login.client.send(wire.message("p", issuers.first_message(issuer.token())))
         login.succeed()
     assert "WARNING" not in pooler.log()
+
+
+def test_pgx(tokened, issuer, ca):
+    """A driver that knows tokens itself."""
+    try:
+        folder = toolchain.built("go")
+    except toolchain.Missing as missing:
+        pytest.skip(str(missing))
+    pooler = tokened()
+
+    def log_in(token):
+        env = dict(os.environ, PGHOST="localhost", PGPORT=str(pooler.port), PGDATABASE="db", PGUSER="trust_user",
+                   PGSSLMODE="verify-full", PGSSLROOTCERT=ca.file)
+        return subprocess.run(["bin/oauth-pgx"], cwd=folder, env=env, input=token, text=True, check=True, timeout=60,
+                              stdout=subprocess.PIPE).stdout
+
+    assert log_in(issuer.token()) == "trust_user\n"
+    told = log_in(issuer.token(exp=int(time.time()) - 60))
+    assert told.startswith("refused:") and "OAuth authentication failed: invalid_token" in told
 
 
 REFUSED = {
