@@ -5,10 +5,16 @@ import os
 import re
 import ssl
 import subprocess
+import sys
 import threading
 import time
 
 import pytest
+
+try:
+    import psycopg
+except ImportError:
+    psycopg = None
 
 import certs
 import fakeserver
@@ -178,6 +184,24 @@ def test_pgx(tokened, issuer, ca):
     assert log_in(issuer.token()) == "trust_user\n"
     told = log_in(issuer.token(exp=int(time.time()) - 60))
     assert told.startswith("refused:") and "OAuth authentication failed: invalid_token" in told
+
+
+def test_libpq_18(tokened, issuer, ca):
+    """It asks the pooler first, for whom it has no token yet."""
+    if not psycopg or psycopg.pq.version() < 180000:
+        pytest.skip("no libpq 18")
+    pooler = tokened(rule(issuer, scope="openid"))
+    words = "host=localhost port=%d dbname=db user=trust_user sslmode=verify-full sslrootcert=%s oauth_issuer=%s " \
+        "oauth_client_id=tests" % (pooler.port, ca.file, issuer.name)
+
+    def log_in(token):
+        return subprocess.run([sys.executable, os.path.join(toolchain.SOURCES, "python", "libpq_oauth.py"), words],
+                              input=token, text=True, check=True, timeout=60, stdout=subprocess.PIPE).stdout
+
+    asked = issuer.name + "/.well-known/openid-configuration openid\n"
+    assert log_in(issuer.token()) == asked + "trust_user\n"
+    told = log_in(issuer.token(exp=int(time.time()) - 60))
+    assert told.startswith(asked + "refused:") and FAILED in told
 
 
 REFUSED = {
