@@ -167,7 +167,7 @@ static void gone(struct site *site, struct listen_message *m)
 
 	if (!pool)
 		return;
-	for (struct node *n = list_first(&pool->clients); n != &pool->clients.head;
+	for (struct node *n = pool->clients.head.next; n != &pool->clients.head;
 	     n = next) {
 		struct listening *l = container_of(n, struct listening, node);
 		next = n->next;

@@ -4,6 +4,7 @@
  */
 #include "relay/unnamed.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "handoff/record.h"
@@ -540,6 +541,7 @@ static int note_bind(struct client *client, struct server *server,
 	}
 	if (u) {
 		const char *text = unnamed_text(client);
+		assert(text);
 		session_state_expect(server, &u->effects, m, text, strlen(text));
 		schema_expect(server, &u->effects);
 		params_bound(server, m, &u->effects);
