@@ -181,7 +181,7 @@ static void enums(void **state)
 	refuses(f, "auth_type", "peer");
 	refuses(f, "auth_type", "reject");
 	assert_string_equal(setting_auth_type_name(AUTH_REJECT), "reject");
-	assert_null(setting_auth_type_name(AUTH_REJECT + 1));
+	assert_null(setting_auth_type_name(AUTH_NONE));
 	assert_null(setting_pool_mode_name(-1));
 	assert_string_equal(
 	    setting_find("client_tls_sslmode")->words[TLS_VERIFY_FULL], "verify-full");

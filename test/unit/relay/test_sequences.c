@@ -21,7 +21,7 @@
 #define DISCARDS "Q:DISCARD SEQUENCES;"
 
 static struct peer *client, *other, *server;
-static bool has_question;
+static bool has_question, has_called;
 
 /* Two clients share one server, which both have used if wanted. */
 static struct stage *begin(const char *settings, bool is_shared)
@@ -29,6 +29,7 @@ static struct stage *begin(const char *settings, bool is_shared)
 	struct stage *stage = stage_new("pool_size=1", settings);
 
 	has_question = *settings;
+	has_called = false;
 	stage_pair(stage, &client, &server);
 	other = stage_login(stage, "u", NULL, NULL);
 	for (int i = 0; i < 1 + is_shared; i++) {
@@ -53,8 +54,10 @@ static void runs(struct peer *one, const char *sql, bool is_discarded, char stat
 	strcat(expected, sql);
 	assert_string_equal(peer_hear(server, 'Q'), expected);
 	peer_answer(server, "SELECT 1", status);
-	/* what the call has left is asked behind it */
-	if (has_question && status == 'I' && strstr(sql, "val(")) {
+	/* what the call has left is asked behind it, or behind its transaction */
+	has_called |= strstr(sql, "val(") != NULL;
+	if (has_question && status == 'I' && has_called) {
+		has_called = false;
 		peer_hear(server, 'S');
 		for (const char *type = "3312"; *type; type++)
 			peer_put(server, (uint8_t)*type, "", 0);
