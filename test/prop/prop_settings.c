@@ -83,7 +83,8 @@ static const char *random_value(
 	switch (row->type) {
 	case SETTING_STR:
 		/* the only texts that are read as soon as they are set */
-		if (row == setting_find("server_password_command"))
+		if (row == setting_find("server_password_command") ||
+		    row == setting_find("oauth_validator_command"))
 			return below(seed, 2) ? "" : "/bin/echo 'a  b' \"c\"";
 		if (row == setting_find("log_levels"))
 			return below(seed, 2) ? "" : "dns:debug, slow:warning";
