@@ -20,6 +20,7 @@ import certs
 import fakeserver
 import issuer as issuers
 import keeper
+import postgres
 import toolchain
 import waiting
 import wire
@@ -606,6 +607,31 @@ def test_a_server_gets_the_token(make_pooler, fake, ca):
     pooler.write("token", now[0])
     with pooler.connect() as client:
         assert client.value("select 1") == "fake"
+
+
+def test_postgresql_18_gets_the_token(make_pooler, pg18):
+    """Over its unix socket; a token that it does not accept is the last error."""
+    library = os.path.join(pg18.dir, "validator.so")
+    source = os.path.join(os.path.dirname(__file__), "oauth_validator.c")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    pg18.do("alter system set oauth_validator_libraries = '%s'" % library)
+    pg18.set_hba(['local all trust_user oauth issuer="https://login.example.com" scope="openid"'] + postgres.hba_lines())
+    try:
+        pooler = make_pooler({"db": "host=%s port=%d dbname=postgres" % (pg18.dir, pg18.port)}, start=False,
+                             settings={"server_login_retry": "0.1"})
+        pooler.settings["server_password_file"] = pooler.write("token", "trust_user-token\n")
+        pooler.start()
+        keeper.learn("trust_user-token")
+        with pooler.connect() as client:
+            assert client.value("select system_user") == "oauth:trust_user"
+        pooler.admin.query("RECONNECT")
+        pooler.write("token", "somebody-token\n")
+        with pytest.raises(wire.Refused, match='OAuth bearer authentication failed for user "trust_user"'):
+            pooler.connect()
+        pooler.wait_log('server login failed: FATAL OAuth bearer authentication failed for user "trust_user"')
+    finally:
+        pg18.do("alter system reset oauth_validator_libraries")
+        pg18.set_hba(postgres.hba_lines())
 
 
 def test_a_refused_token_is_fetched_again(make_pooler, fake, ca):
