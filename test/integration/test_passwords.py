@@ -477,6 +477,7 @@ def test_the_monitor_of_hosts(stopped, role, pg, workers):
             pg.do("select pg_terminate_backend(pid) from pg_stat_activity where " + monitors)
         assert client.value("select 1") == "1"
     assert pooler.show_one("HOSTS", database="db")["state"] == "up"
+    waiting.wait_for(lambda: pg.backends(monitors) == 1, "the monitor is there again")
     write_program(pooler, "echo 'no ticket' >&2; exit 4")
     pg.do("alter role changing password 'unknown 4471 secret'",
           "select pg_terminate_backend(pid) from pg_stat_activity where " + monitors)
