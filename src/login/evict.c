@@ -46,15 +46,14 @@ unsigned evict_silent(struct site *site)
 
 /* Closes the oldest client of this site that is in mid-login although it is its turn,
  * but for this one and those that have just come.  False: there is none. */
-static bool evict_oldest(
-    struct site *site, const struct client *spared, uint64_t age_us)
+static bool evict_oldest(struct site *site, uint64_t spared_id, uint64_t age_us)
 {
 	struct client *client;
 
 	list_for (client, &site->login_clients, site_node) {
 		if (!client->is_stranger || client->conn.is_doomed ||
-		    (spared && client == spared) || login_is_at_work(client) ||
-		    loop_now(site->loop) - client->conn.connect_us < age_us)
+		    client->conn.id == spared_id || login_is_at_work(client) ||
+		    client->conn.connect_us + age_us > loop_now(site->loop))
 			continue;
 		/* it closes later in this turn, in which more may come */
 		client_prove(client);
@@ -70,6 +69,8 @@ struct search {
 	struct thread_message message;
 	struct workers *workers;
 	unsigned from, at, round;
+	/* the newcomer, which may have gone to another worker meanwhile */
+	uint64_t spared_id;
 };
 
 static void search_on(struct search *s)
@@ -91,7 +92,8 @@ static void search_arrived(struct thread_message *message)
 	 */
 	if (site->shutdown == SHUTDOWN_NOW ||
 	    !strangers_are_too_many(site->strangers, site_settings(site)) ||
-	    evict_oldest(site, NULL, age_us) || s->at == s->from)
+	    evict_oldest(site, s->at == s->from ? 0 : s->spared_id, age_us) ||
+	    s->at == s->from)
 		mem_free(s);
 	else
 		search_on(s);
@@ -108,11 +110,12 @@ void evict_for(struct client *newest, enum strangers_verdict verdict)
 		client_fatal(newest, ERROR_TOO_MANY_LOGINS_OF_ADDRESS);
 	if (verdict != STRANGERS_OF_ALL)
 		return;
-	if (evict_oldest(newest->conn.site, own ? newest : NULL, 0) || !own)
+	if (evict_oldest(newest->conn.site, own ? newest->conn.id : 0, 0) || !own)
 		return;
 	struct search *s = mem_zero(sizeof(*s));
 	s->message.handle = search_arrived;
 	s->workers = own->workers;
 	s->from = s->at = own->index;
+	s->spared_id = newest->conn.id;
 	search_on(s);
 }
