@@ -25,4 +25,7 @@
 int program_run(char *const *words, char *const *variables, const char *input,
     uint64_t limit_us, const struct helpers_job *job, struct buf *out, struct err *err);
 
+/* Returns "NAME=VALUE" for program_run; the caller frees it. */
+char *program_variable(const char *name, const char *value);
+
 #endif

@@ -24,8 +24,8 @@ struct sizing_input {
 	const struct userlist *users;           /* NULL: there is none */
 	const struct database_config *template; /* the `*` entry, parsed; NULL: none */
 	unsigned workers;                       /* threads that serve clients */
-	bool has_external_auth; /* LDAP, PAM or Kerberos checks users: any name may log
-				   in */
+	bool has_external_auth; /* LDAP, PAM, Kerberos or OAuth checks users: any name
+				   may log in */
 	bool has_gss;           /* there is a rule with the method gss */
 	bool needs_no_hosts;    /* only the sums are needed */
 	struct arena *arena;    /* owned: what parsed_template refers to */

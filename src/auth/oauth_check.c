@@ -42,26 +42,16 @@ static void check_by_keys(struct helpers_job *job)
 
 /* ---- by a program ---- */
 
-static char *variable(const char *name, const char *value)
-{
-	struct buf b;
-
-	buf_init(&b, 0);
-	buf_printf(&b, "%s=%s", name, value);
-	char *text = mem_strdup(buf_text(&b));
-	buf_done(&b);
-	return text;
-}
-
 /* What it prints is the name, with a newline or without. */
 static void check_by_program(struct helpers_job *job)
 {
 	struct oauth_check *check = container_of(job, struct oauth_check, job);
 	const struct oauth_request *r = &check->request;
 	char **words = command_line_words(r->command, &check->err);
-	char *variables[] = {variable("PGUSER", r->user),
-	    variable("PGDATABASE", r->database), variable("OAUTH_ISSUER", r->issuer),
-	    variable("OAUTH_SCOPE", r->scope), NULL};
+	char *variables[] = {program_variable("PGUSER", r->user),
+	    program_variable("PGDATABASE", r->database),
+	    program_variable("OAUTH_ISSUER", r->issuer),
+	    program_variable("OAUTH_SCOPE", r->scope), NULL};
 	struct buf out;
 	int rc = -1;
 

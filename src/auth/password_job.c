@@ -18,17 +18,6 @@
 
 /* ---- the program ---- */
 
-static char *variable(const char *name, const char *value)
-{
-	struct buf b;
-
-	buf_init(&b, 0);
-	buf_printf(&b, "%s=%s", name, value);
-	char *text = mem_strdup(buf_text(&b));
-	buf_done(&b);
-	return text;
-}
-
 static int run(const struct password_request *request, const struct helpers_job *job,
     struct buf *out, struct err *err)
 {
@@ -40,11 +29,11 @@ static int run(const struct password_request *request, const struct helpers_job 
 	if (!words)
 		return -1;
 	snprintf(port, sizeof(port), "%d", request->port);
-	variables[count++] = variable("PGPORT", port);
-	variables[count++] = variable("PGUSER", request->user);
-	variables[count++] = variable("PGDATABASE", request->database);
+	variables[count++] = program_variable("PGPORT", port);
+	variables[count++] = program_variable("PGUSER", request->user);
+	variables[count++] = program_variable("PGDATABASE", request->database);
 	if (*request->host)
-		variables[count++] = variable("PGHOST", request->host);
+		variables[count++] = program_variable("PGHOST", request->host);
 	rc = program_run(words, variables, NULL, request->limit_us, job, out, err);
 	while (count > 0)
 		mem_free(variables[--count]);

@@ -188,6 +188,17 @@ static int attend(
 	return 0;
 }
 
+char *program_variable(const char *name, const char *value)
+{
+	struct buf b;
+
+	buf_init(&b, 0);
+	buf_printf(&b, "%s=%s", name, value);
+	char *text = mem_strdup(buf_text(&b));
+	buf_done(&b);
+	return text;
+}
+
 int program_run(char *const *words, char *const *variables, const char *input,
     uint64_t limit_us, const struct helpers_job *job, struct buf *out, struct err *err)
 {

@@ -400,8 +400,10 @@ void sizing_input_init(struct sizing_input *input, const struct loaded_config *l
 	    .arena = arena_new(),
 	};
 	input->has_external_auth =
-	    type == AUTH_PAM || type == AUTH_LDAP || input->has_gss ||
-	    (hba && (hba_find_method(hba, HBA_PAM) || hba_find_method(hba, HBA_LDAP)));
+	    type == AUTH_PAM || type == AUTH_LDAP || type == AUTH_OAUTH ||
+	    input->has_gss ||
+	    (hba && (hba_find_method(hba, HBA_PAM) || hba_find_method(hba, HBA_LDAP) ||
+			hba_find_method(hba, HBA_OAUTH)));
 	if (loaded->config->template &&
 	    entry_parse_connstr(&input->parsed_template, "*",
 		loaded->config->template->connstr, input->arena, &ignored) == 0)

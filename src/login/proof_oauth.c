@@ -11,6 +11,7 @@
 #include "auth/oauth_message.h"
 #include "base/text.h"
 #include "login/login_state.h"
+#include "login/proof_external.h"
 #include "login/proof_sasl.h"
 #include "session/oauth_issuers.h"
 #include "wire/codec.h"
@@ -173,7 +174,6 @@ static enum proof check(struct client *client)
 	    .database = login->startup.database,
 	};
 	struct oauth_check *question;
-	struct err err;
 
 	/* only a program can decide it, and a reload may have taken that away */
 	request.is_delegated =
@@ -193,14 +193,10 @@ static enum proof check(struct client *client)
 		client_fatal(client, ERROR_OUT_OF_MEMORY);
 		return PROOF_REFUSED;
 	}
-	if (helpers_submit(site->helpers, &question->job, &err) < 0) {
-		oauth_check_discard(question);
-		client_fatal_text(client, err.sqlstate, err.text);
-		return PROOF_REFUSED;
-	}
-	login->job = &question->job;
-	login_await(login);
-	return PROOF_MORE;
+	if (proof_external_submit(client, &question->job) == 0)
+		return PROOF_MORE;
+	oauth_check_discard(question);
+	return PROOF_REFUSED;
 }
 
 enum proof proof_oauth_message(struct client *client, const struct message *m)

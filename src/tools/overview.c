@@ -164,7 +164,7 @@ static void put_database(
 	} else if (has_others) {
 		wrapped_put(out, lead, "%zu of auth_file, and any number that %s",
 		    listed,
-		    o->input->has_external_auth ? "LDAP, PAM or Kerberos lets in"
+		    o->input->has_external_auth ? "LDAP, PAM, Kerberos or OAuth lets in"
 						: "auth_query finds");
 	} else {
 		wrapped_put(out, lead, "%zu of auth_file", listed);

@@ -82,6 +82,17 @@ def cluster(pg_bin):
         server.remove()
 
 
+@pytest.fixture
+def own_cluster(pg_bin):
+    """A cluster for tests that leave roles, databases and settings behind."""
+    server = postgres.Postgres(pg_bin)
+    try:
+        server.create()
+        yield server
+    finally:
+        server.remove()
+
+
 @pytest.fixture(scope="session")
 def bench(cluster):
     """A database with pgbench's tables, owned by trust_user."""

@@ -184,12 +184,12 @@ class Initiator:
 
     def __init__(self, kdc, cache, service="postgres@127.0.0.1"):
         self.env = kdc.env(cache)
-        self.library = ctypes.CDLL(ctypes.util.find_library("gssapi_krb5"))
+        self.gssapi = ctypes.CDLL(ctypes.util.find_library("gssapi_krb5"))
         self.context, self.name, self.is_done = ctypes.c_void_p(), ctypes.c_void_p(), False
         minor, text = ctypes.c_uint32(), service.encode()
         name = Buffer(len(text), ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p))
         kind = Oid(len(HOSTBASED), HOSTBASED)
-        assert self.library.gss_import_name(
+        assert self.gssapi.gss_import_name(
             ctypes.byref(minor), ctypes.byref(name), ctypes.byref(kind), ctypes.byref(self.name)) == 0
         self.token = self.step(b"")
 
@@ -200,7 +200,7 @@ class Initiator:
         with ENVIRONMENT:
             before = {name: os.environ.get(name) for name in self.env}
             os.environ.update(self.env)
-            major = self.library.gss_init_sec_context(
+            major = self.gssapi.gss_init_sec_context(
                 ctypes.byref(minor), None, ctypes.byref(self.context), self.name, ctypes.byref(kind),
                 ctypes.c_uint32(MUTUAL), ctypes.c_uint32(0), None, ctypes.byref(given), None, ctypes.byref(out),
                 None, None)

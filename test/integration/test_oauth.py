@@ -548,6 +548,15 @@ def test_what_cannot_work_is_refused(stopped, line, settings, reason):
     assert code != 0 and reason in out + err, out + err
 
 
+@pytest.mark.parametrize("auth_type", ["hba", "oauth"])
+def test_explain_config(stopped, pg, auth_type):
+    """Who has a token may be in no list, so that nobody knows how many users there are."""
+    pooler = stopped(auth_type=auth_type, database=pg.conn())
+    pooler.write_files()
+    _, out, _ = pooler.run("--explain-config", pooler.ini)
+    assert "and any number that LDAP, PAM, Kerberos or OAuth lets in" in " ".join(out.split())
+
+
 def test_explain_login(stopped, issuer, ca):
     pooler = stopped(rule(issuer, "map=people"), ident="people a b\n").start()
     told = {row["item"]: row["value"] for row in console(pooler, ca, "EXPLAIN LOGIN new_user db 127.0.0.1")}

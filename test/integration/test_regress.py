@@ -6,7 +6,6 @@ import os
 import pytest
 
 import pg_regress
-import postgres
 import toolchain
 
 # A way through the pooler, and the tests that fail in it, with the reason.  These lists may only
@@ -28,17 +27,6 @@ WAYS = {
 }
 # Most tests make temporary tables, which keep a server each: as many as run side by side, and one.
 SERVERS = 21
-
-
-@pytest.fixture
-def own_cluster(pg_bin):
-    """The tests leave roles and settings behind."""
-    server = postgres.Postgres(pg_bin)
-    try:
-        server.create()
-        yield server
-    finally:
-        server.remove()
 
 
 def run_tests(cluster, port):

@@ -5,7 +5,6 @@ import os
 
 import pytest
 
-import postgres
 import suites
 import toolchain
 
@@ -23,17 +22,6 @@ KNOWN = {
     },
     "asyncpg": {}, "lib-pq": {}, "pgx": {},
 }
-
-
-@pytest.fixture
-def own_cluster(pg_bin):
-    """The tests leave roles, databases and settings behind."""
-    server = postgres.Postgres(pg_bin)
-    try:
-        server.create()
-        yield server
-    finally:
-        server.remove()
 
 
 @pytest.mark.timeout(2 * suites.SECONDS)
