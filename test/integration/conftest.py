@@ -182,6 +182,35 @@ def make_pooler(binary):
             pooler.remove()
 
 
+@pytest.fixture(scope="module")
+def poolers_of_file(binary):
+    """The poolers that the cases of a file share: {configuration: pooler}."""
+    made = {}
+    yield made
+    try:
+        for pooler in made.values():
+            pooler.stop()
+    finally:
+        for pooler in made.values():
+            pooler.remove()
+
+
+@pytest.fixture
+def shared_pooler(binary, poolers_of_file):
+    """shared_pooler(databases, ...) is make_pooler for cases that leave nothing behind: those of the file
+    that ask for the same configuration get the same pooler. Its log begins anew with each case."""
+    def get(databases=None, **more):
+        key = repr((databases, more))
+        pooler = poolers_of_file.get(key)
+        if pooler is None:
+            pooler = poolers_of_file[key] = Pooler(binary, databases, **more).start()
+        else:
+            pooler.begin_case()
+        return pooler
+
+    return get
+
+
 @pytest.fixture
 def stage(make_pooler, binary):
     """stage(path, real, secrets) returns a documents.Stage, for the steps of this document."""
@@ -233,5 +262,6 @@ def pytest_runtest_makereport(item):
 
 def poolers_of(item):
     make = item.funcargs.get("make_pooler")
-    return make.__closure__ and [p for c in make.__closure__ if isinstance(c.cell_contents, list)
-                                 for p in c.cell_contents] if make else []
+    return list(item.funcargs.get("poolers_of_file", {}).values()) + (
+        make.__closure__ and [p for c in make.__closure__ if isinstance(c.cell_contents, list)
+                              for p in c.cell_contents] if make else [])

@@ -110,6 +110,7 @@ class Pooler:
         # The bytes of freed memory that AddressSanitizer keeps in quarantine.
         self.quarantine_mb = 256
         self.heard = bytearray()  # Errors, and everything that consoles received.
+        self.case_began = 0  # Where in the log the present case began.
 
     # files
 
@@ -216,6 +217,7 @@ class Pooler:
 
     def stop(self):
         """Stops the process, and asserts that it ended cleanly and revealed no secret."""
+        self.case_began = 0
         if self.is_running() and not self.is_old():
             keeper.learn_stored()
             self.look_at_everything()
@@ -288,7 +290,14 @@ class Pooler:
             return ""
 
     def log(self):
-        return self.read("stderr")
+        return self.read("stderr")[self.case_began:]
+
+    def begin_case(self):
+        """For one more case: the clients of the case before have gone, and its lines of the log do not count."""
+        assert self.is_running(), self.log()[-3000:]
+        waiting.wait_for(lambda: all(row["database"] == "pgbouncer" for row in self.show("CLIENTS")),
+                         "the clients of the case before have gone")
+        self.case_began += len(self.log())
 
     def mark(self):
         """Returns the current position in the log, for wait_log and log_since."""

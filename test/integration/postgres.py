@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 
@@ -61,6 +62,7 @@ class Postgres:
         self.host = "127.0.0.1"
         self.process = None
         self.since = 0
+        self.kept = []
         self.output = open(os.path.join(self.dir, "log"), "ab")
 
     def program(self, name):
@@ -125,6 +127,8 @@ class Postgres:
     def stop(self, how="INT"):
         """Stops the cluster. `how` is INT for a fast shutdown, QUIT for an immediate one, TERM for
         a smart one."""
+        while self.kept:
+            self.kept.pop().close()
         if self.process:
             self.thaw()
             self.process.send_signal(getattr(signal, "SIG" + how))
@@ -172,19 +176,40 @@ class Postgres:
         """Returns a raw client that is logged in directly, without the pooler."""
         return wire.Client(self.dir, self.port, user, database, secret, params).login()
 
+    @contextlib.contextmanager
+    def session(self, database):
+        """A session of the superuser. One in `postgres` stays open for the next caller, because to begin
+        a backend costs more than most queries."""
+        owner = None
+        with contextlib.suppress(IndexError):
+            owner = self.kept.pop() if database == "postgres" else None
+        if owner and select.select([owner.sock], [], [], 0)[0]:  # The server has ended it.
+            owner.close()
+            owner = None
+        owner = owner or self.client(database=database)
+        is_kept = False
+        try:
+            yield owner
+            if database == "postgres" and not self.kept and owner.query("discard all").status == "I":
+                is_kept = True
+                self.kept.append(owner)
+        finally:
+            if not is_kept:
+                owner.close()
+
     def value(self, sql, database="postgres"):
-        with self.client(database=database) as owner:
+        with self.session(database) as owner:
             return owner.value(sql)
 
     def do(self, *statements, database="postgres"):
-        with self.client(database=database) as owner:
+        with self.session(database) as owner:
             for sql in statements:
                 owner.query(sql)
 
     def learn_secrets(self):
         if self.process is None or self.process.poll() is not None:
             return
-        with self.client() as owner:
+        with self.session("postgres") as owner:
             for secret, in owner.query("select rolpassword from pg_authid").rows:
                 keeper.learn(secret)
 

@@ -20,14 +20,24 @@ USERS = {
 }
 
 
+def guard(start, pg):
+    def make(auth_type, **settings):
+        return start({"db": pg.conn(user="trust_user")}, userlist=USERS,
+                     settings=dict(settings, auth_type=auth_type))
+    return make
+
+
 @pytest.fixture
 def guarded(make_pooler, pg):
     """guarded(auth_type) returns a pooler with a forced user, so that only client authentication
     matters."""
-    def make(auth_type, **settings):
-        return make_pooler({"db": pg.conn(user="trust_user")}, userlist=USERS,
-                           settings=dict(settings, auth_type=auth_type))
-    return make
+    return guard(make_pooler, pg)
+
+
+@pytest.fixture
+def guarded_shared(shared_pooler, pg):
+    """The same, for cases that may have the same pooler one after the other."""
+    return guard(shared_pooler, pg)
 
 
 # the matrix of methods and secrets
@@ -41,8 +51,8 @@ WAYS = {
 
 
 @pytest.mark.parametrize("method, user", WAYS)
-def test_right_password(guarded, method, user):
-    pooler = guarded(method)
+def test_right_password(guarded_shared, method, user):
+    pooler = guarded_shared(method)
     with pooler.connect(user=user, secret=PLAIN) as client:
         assert client.auth_codes() == WAYS[method, user]
         assert client.value("select current_user") == "trust_user"
@@ -56,8 +66,8 @@ FAILURE = {"plain": "password authentication failed", "md5": "password authentic
 @pytest.mark.parametrize("method", FAILURE)
 @pytest.mark.parametrize("user", ["p", "m", "s", "empty", "unknown"])
 @pytest.mark.parametrize("secret", ["wrong", "md5", PLAIN + "x", PLAIN[:-1]])
-def test_wrong_password(guarded, method, user, secret):
-    pooler = guarded(method)
+def test_wrong_password(guarded_shared, method, user, secret):
+    pooler = guarded_shared(method)
     text = FAILURE[method]
     if method == "md5" and user == "s":
         text = "SASL authentication failed"
@@ -70,18 +80,18 @@ def test_wrong_password(guarded, method, user, secret):
 
 
 @pytest.mark.parametrize("method", ["plain", "md5"])
-def test_empty_password(guarded, method):
+def test_empty_password(guarded_shared, method):
     for user in ("p", "empty", "unknown"):
-        client = guarded(method).client(user=user)
+        client = guarded_shared(method).client(user=user)
         client.send(client.startup_packet())
         client.recv_kinds("R")
         client.send(wire.password(""))
         client.expect_fatal("empty password returned by client")
 
 
-def test_the_hash_is_no_password(guarded):
-    assert guarded("plain").refusal(user="m", secret=USERS["m"]) == FAILURE["plain"]
-    assert guarded("plain").refusal(user="s", secret=USERS["s"]) == FAILURE["plain"]
+def test_the_hash_is_no_password(guarded_shared):
+    assert guarded_shared("plain").refusal(user="m", secret=USERS["m"]) == FAILURE["plain"]
+    assert guarded_shared("plain").refusal(user="s", secret=USERS["s"]) == FAILURE["plain"]
 
 
 def test_md5_secret_cannot_do_scram(guarded):
@@ -240,8 +250,8 @@ BAD_FIRST = [
 
 
 @pytest.mark.parametrize("first", BAD_FIRST, ids=range(len(BAD_FIRST)))
-def test_bad_client_first(guarded, first):
-    pooler = guarded("scram-sha-256")
+def test_bad_client_first(guarded_shared, first):
+    pooler = guarded_shared("scram-sha-256")
     client = sasl_start(pooler)
     client.send(wire.sasl_initial("SCRAM-SHA-256", first.encode("latin1")))
     client.expect_fatal("SASL authentication failed")

@@ -15,12 +15,22 @@ TRANSACTION = {"pool_mode": "transaction"}
 MODES = pytest.mark.parametrize("mode", ["session", "transaction", "statement"])
 
 
-@pytest.fixture
-def narrow(make_pooler, pg):
-    """narrow(mode) returns a pooler with one server connection for all clients."""
+def maker(start, pg):
     def make(mode="transaction", **settings):
-        return make_pooler({"db": pg.conn(pool_size=1)}, settings=dict(settings, pool_mode=mode))
+        return start({"db": pg.conn(pool_size=1)}, settings=dict(settings, pool_mode=mode))
     return make
+
+
+@pytest.fixture
+def narrow(shared_pooler, pg):
+    """narrow(mode) returns a pooler with one server connection for all clients."""
+    return maker(shared_pooler, pg)
+
+
+@pytest.fixture
+def narrow_alone(make_pooler, pg):
+    """The same, for cases that measure."""
+    return maker(make_pooler, pg)
 
 
 @pytest.fixture
@@ -508,9 +518,9 @@ def test_random_pipelines_like_a_direct_connection(make_pooler, pg, seed, mode):
 LIMIT = 24 << 20
 
 
-def test_big_result_in_little_memory(narrow):
+def test_big_result_in_little_memory(narrow_alone):
     """A client reads a result of 60 MB late, and the pooler buffers only little of it."""
-    pooler = narrow()
+    pooler = narrow_alone()
     client = pooler.connect()
     client.query("select 1")
     before = pooler.rss()
@@ -542,8 +552,8 @@ def test_others_go_on_beside_a_client_that_does_not_read(make_pooler, pg):
 
 
 @pytest.mark.parametrize("pkt_buf", [128, 4096])
-def test_one_big_row(narrow, pkt_buf):
-    pooler = narrow(pkt_buf=pkt_buf)
+def test_one_big_row(narrow_alone, pkt_buf):
+    pooler = narrow_alone(pkt_buf=pkt_buf)
     client = pooler.connect()
     before = pooler.rss()
     client.send(wire.query("select repeat('x', 30000000)"))
@@ -552,8 +562,8 @@ def test_one_big_row(narrow, pkt_buf):
     assert pooler.rss() - before < LIMIT
 
 
-def test_big_query_in_little_memory(narrow):
-    pooler = narrow()
+def test_big_query_in_little_memory(narrow_alone):
+    pooler = narrow_alone()
     client = pooler.connect()
     before = pooler.rss()
     size = 30000000
@@ -565,8 +575,8 @@ def test_big_query_in_little_memory(narrow):
     assert pooler.rss() - before < LIMIT
 
 
-def test_big_query_that_waits(narrow):
-    pooler = narrow()
+def test_big_query_that_waits(narrow_alone):
+    pooler = narrow_alone()
     holder, client = pooler.connect(), pooler.connect()
     holder.query("begin")
     before = pooler.rss()

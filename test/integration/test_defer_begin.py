@@ -148,8 +148,9 @@ KINDS = {"tracked": {}, "one statement": {"max_prepared_statements": 1}, "untrac
 
 
 @pytest.fixture(params=KINDS)
-def kind(request, make_pooler, pg, table):
-    return make_pooler({"db": pg.conn()}, settings=settings(**KINDS[request.param]))
+def kind(request, shared_pooler, make_pooler, pg, table):
+    start = make_pooler if request.param == "untracked" else shared_pooler  # Untracked names stay on the server.
+    return start({"db": pg.conn()}, settings=settings(**KINDS[request.param]))
 
 
 @pytest.fixture

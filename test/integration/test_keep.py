@@ -92,21 +92,31 @@ def backend(client):
     return client.value("select pg_backend_pid()")
 
 
+def maker(start, pg):
+    def make(size=2, entry=(), **more):
+        return start({"db": pg.conn(pool_size=size, **dict(entry))},
+                     settings=dict({"pool_mode": "transaction", "session_state": "keep"}, **more))
+
+    return make
+
+
 @pytest.fixture
 def make(make_pooler, pg):
     """make(size) returns a pooler with a pool of that many servers, for the superuser."""
-    def made(size=2, entry=(), **more):
-        return make_pooler({"db": pg.conn(pool_size=size, **dict(entry))},
-                           settings=dict({"pool_mode": "transaction", "session_state": "keep"}, **more))
+    return maker(make_pooler, pg)
 
-    return made
+
+@pytest.fixture
+def make_shared(shared_pooler, pg):
+    """The same, for cases that may have the same pooler one after the other."""
+    return maker(shared_pooler, pg)
 
 
 @pytest.mark.parametrize("run", [simple, extended, named], ids=["simple", "extended", "named"])
 @pytest.mark.parametrize("state", STATE, ids=[s[0] for s in STATE])
-def test_what_is_left_stays_with_its_client(make, state, run):
+def test_what_is_left_stays_with_its_client(make_shared, state, run):
     _, kind, making, query, mine, theirs, ending = state
-    pooler = make(3, log_pooler_errors=0)
+    pooler = make_shared(3, log_pooler_errors=0)
     one, others = owner(pooler), [owner(pooler) for _ in range(3)]
     for sql in making:
         run(one, sql)
@@ -129,10 +139,10 @@ def test_what_is_left_stays_with_its_client(make, state, run):
 
 @pytest.mark.parametrize("run", [simple, extended, named], ids=["simple", "extended", "named"])
 @pytest.mark.parametrize("making", HARMLESS, ids=[m[-2 if len(m) > 2 else 0] for m in HARMLESS])
-def test_what_leaves_nothing_keeps_no_server(make, making, run):
+def test_what_leaves_nothing_keeps_no_server(make_shared, making, run):
     if ";" in making[0] and run is not simple:
         pytest.skip("several statements need the simple protocol")
-    pooler = make()
+    pooler = make_shared()
     client = owner(pooler)
     for sql in making:
         assert not run(client, sql).errors

@@ -9,7 +9,7 @@ import pytest
 
 import waiting
 import wire
-from test_keep import backend, error_of, extended, kinds, make, named, owner, simple  # noqa: F401
+from test_keep import backend, error_of, extended, kinds, make, make_shared, named, owner, simple  # noqa: F401
 from test_takeover import restart, wait_end  # noqa: F401
 
 # (name, statements that set it, a query that shows it, its value for the client, its value for everybody
@@ -81,10 +81,10 @@ def value(client, query):
 
 @pytest.mark.parametrize("run", [simple, extended, named], ids=["simple", "extended", "named"])
 @pytest.mark.parametrize("setting", SETTINGS, ids=[s[0] for s in SETTINGS])
-def test_settings_go_along(make, functions, setting, run):  # noqa: F811
+def test_settings_go_along(make_shared, functions, setting, run):  # noqa: F811
     """The client has two servers in turn, and so has everybody else."""
     _, making, query, mine, theirs, ending = setting
-    pooler = make(2)
+    pooler = make_shared(2)
     one, other = owner(pooler), owner(pooler)
     blocker = owner(pooler)
     for sql in making:
@@ -119,8 +119,8 @@ def test_settings_go_along(make, functions, setting, run):  # noqa: F811
     ["set work_mem = 'nonsense'", "set role nobody_is_called_so"],
     ["begin", "do $$ begin perform set_config('work_mem', '1234kB', false); raise 'no'; end $$", "rollback"],
 ], ids=["rollback", "local", "savepoint", "local set_config", "errors", "error in a DO"])
-def test_what_is_undone_is_not_kept(make, undoing, run):  # noqa: F811
-    pooler = make(2, log_pooler_errors=0)
+def test_what_is_undone_is_not_kept(make_shared, undoing, run):  # noqa: F811
+    pooler = make_shared(2, log_pooler_errors=0)
     one, blocker = owner(pooler), owner(pooler)
     for sql in undoing:
         run(one, sql)

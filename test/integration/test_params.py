@@ -434,8 +434,8 @@ def story(client, run, statements):
     ["set timezone = 'UTC'", "begin", "set timezone to default", "nonsense", "rollback"],
     ["set timezone = 'UTC'", "set timezone to default nonsense"],
 ], ids="; ".join)
-def test_parameters_as_on_a_direct_connection(make_pooler, pg, mode, run, statements):
-    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings={"pool_mode": mode})
+def test_parameters_as_on_a_direct_connection(shared_pooler, pg, mode, run, statements):
+    pooler = shared_pooler({"db": pg.conn(pool_size=1)}, settings={"pool_mode": mode})
     with pg.client(user="trust_user", **ASKED) as direct:
         wanted = story(direct, run, statements)
     with pooler.connect(**ASKED) as client:

@@ -287,8 +287,8 @@ def test_like_a_direct_connection(make_pooler, pg, base, name, often):
 
 
 @pytest.mark.parametrize("name", SEQUENCES)
-def test_all_at_once(make_pooler, pg, base, name):
-    pooler = make_pooler({"db": pg.conn(base)}, settings=settings(prepare_unnamed=1))
+def test_all_at_once(shared_pooler, pg, base, name):
+    pooler = shared_pooler({"db": pg.conn(base)}, settings=settings(prepare_unnamed=1))
     warm(pooler, *TEXTS)
     segments = [wire.query(s) if isinstance(s, str) else s for s in SEQUENCES[name]]
     heard = []

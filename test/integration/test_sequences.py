@@ -3,7 +3,7 @@
 import pytest
 
 import wire
-from test_keep import backend, error_of, extended, make, named, owner, simple  # noqa: F401
+from test_keep import backend, error_of, extended, make, make_shared, named, owner, simple  # noqa: F401
 from test_takeover import restart, wait_end  # noqa: F401
 
 RUNS = pytest.mark.parametrize("run", [simple, extended, named], ids=["simple", "extended", "named"])
@@ -32,8 +32,8 @@ def is_undefined(client, query, run=simple):
 @QUERIES
 @pytest.mark.parametrize("workers", [1, 4])
 @pytest.mark.parametrize("engine", ["epoll", "io_uring"])
-def test_number_of_another_client(make, run, query, engine, workers):  # noqa: F811
-    pooler = make(1, io_engine=engine, workers=workers)
+def test_number_of_another_client(make_shared, run, query, engine, workers):  # noqa: F811
+    pooler = make_shared(1, io_engine=engine, workers=workers)
     one, other = owner(pooler), owner(pooler)
     for _ in range(3):
         insert(one, run)
@@ -43,9 +43,9 @@ def test_number_of_another_client(make, run, query, engine, workers):  # noqa: F
 
 @RUNS
 @pytest.mark.parametrize("tracked", [0, 200])
-def test_behind_begin(make, run, tracked):  # noqa: F811
+def test_behind_begin(make_shared, run, tracked):  # noqa: F811
     """Also the first such text of a client, and also when the transaction has begun."""
-    pooler = make(1, max_prepared_statements=tracked)
+    pooler = make_shared(1, max_prepared_statements=tracked)
     one, other = owner(pooler), owner(pooler)
     insert(other)
     for _ in range(2):
@@ -56,8 +56,8 @@ def test_behind_begin(make, run, tracked):  # noqa: F811
 
 
 @RUNS
-def test_in_one_transaction(make, run):  # noqa: F811
-    pooler = make(1)
+def test_in_one_transaction(make_shared, run):  # noqa: F811
+    pooler = make_shared(1)
     one, other = owner(pooler), owner(pooler)
     for _ in range(3):
         insert(other)

@@ -20,13 +20,17 @@ def table(pg):
     pg.do("drop table if exists %s" % name)
 
 
+def maker(start, pg):
+    def make(**settings):
+        entries = {"db": pg.conn(), "one": pg.conn(pool_size=1)}
+        return start(entries, settings=dict(
+            dict(pool_mode="transaction", track_sql_prepare=1, default_pool_size=2), **settings))
+    return make
+
+
 @pytest.fixture
 def make(make_pooler, pg):
-    def made(**settings):
-        entries = {"db": pg.conn(), "one": pg.conn(pool_size=1)}
-        return make_pooler(entries, settings=dict(
-            dict(pool_mode="transaction", track_sql_prepare=1, default_pool_size=2), **settings))
-    return made
+    return maker(make_pooler, pg)
 
 
 def seen(result):
@@ -94,8 +98,8 @@ class Pair:
 
 
 @pytest.fixture
-def pair(make, pg):
-    made = Pair(make(), pg)
+def pair(shared_pooler, pg):
+    made = Pair(maker(shared_pooler, pg)(), pg)
     yield made
     made.close()
 

@@ -8,6 +8,13 @@ import pytest
 import waiting
 import wire
 
+
+@pytest.fixture
+def pooler(shared_pooler, pg):
+    """The usual pooler, which all cases have one after the other."""
+    return shared_pooler({"db": pg.conn()}, settings={"pool_mode": "transaction"})
+
+
 BOTH = pytest.mark.parametrize("unix", [False, True], ids=["tcp", "unix"])
 
 

@@ -76,9 +76,10 @@ KINDS = [("transaction", 200), ("transaction", 1), ("transaction", 0), ("session
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: "%s-%d" % kind)
-def pooler(request, make_pooler, pg):
+def pooler(request, shared_pooler, make_pooler, pg):
     mode, prepared = request.param
-    return make_pooler({"db": pg.conn()}, settings={
+    start = make_pooler if mode == "session" else shared_pooler  # Without server_reset_query, statements stay.
+    return start({"db": pg.conn()}, settings={
         "pool_mode": mode, "max_prepared_statements": str(prepared), "default_pool_size": "1",
         "server_reset_query": ""})
 

@@ -78,7 +78,8 @@ VIEWS = {
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("ask", ["SHOW %s", "show %s;", "Select\t%s \n;"])
-def test_columns_and_tag(pooler, view, ask):
+def test_columns_and_tag(shared_pooler, pg, view, ask):
+    pooler = shared_pooler({"db": pg.conn()})
     result = pooler.admin.query(ask % view.lower() if ask[0] != "S" else ask % view)
     assert result.columns == columns(VIEWS[view])
     assert result.tag == "SHOW" and result.status == "I"
