@@ -33,7 +33,8 @@ enum replication { REPLICATION_NONE, REPLICATION_LOGICAL, REPLICATION_PHYSICAL }
 /* Which process has passed on this connection with a cancel request, in a takeover. */
 enum passed_from { PASSED_BY_NOBODY, PASSED_BY_OLDER, PASSED_BY_NEWER };
 
-/* The parameters of a client.  login/startup sets them, relay/params changes them. */
+/* The parameters of a client.  login/startup sets them, relay/params and
+ * relay/resets change them. */
 struct client_params {
 	struct vars vars; /* its parameters: reported to it, or wanted by it */
 	/* bits of tracked parameters: `requested` has those that it asked for in its
@@ -162,6 +163,8 @@ void client_delist(struct client *client);
  * server, and empties it.  A client that is about to be closed, or has got its server's
  * last message, gets nothing more. */
 void client_say(struct client *client, struct buf *buf);
+/* Tells it so the value of parameter i of the schema. */
+void client_put_status(struct client *client, size_t i, const char *value);
 /* Sends an ErrorResponse FATAL from the table of errors, if the client may be told one
  * (client_may_be_told), logs it as "pooler error", and dooms the connection with the
  * text as the reason.  The arguments are those of the text. */

@@ -35,8 +35,8 @@ enum link_hold {
 	LINK_UNTIL_COPY_END, /* it is known how a COPY ended */
 };
 
-/* How the parameters of client and server are brought together.  relay/params changes
- * it, and relay/back when answers come. */
+/* How the parameters of client and server are brought together.  relay/params and
+ * relay/resets change it, and relay/back when answers come. */
 struct link_params {
 	bool is_applying : 1; /* the pooler's SETs for the client's parameters are
 				 running */
@@ -74,7 +74,7 @@ struct link_params {
 		struct reset_effects parsed;
 		struct reset_effects
 		    bound; /* the unnamed portal, until it is executed */
-	} put_back;        /* see params_put_back */
+	} put_back;        /* see resets_put_back */
 	/* bits of parameters that commands of the client may have reset; settled by
 	 * asking the server when no transaction is open.  sources: bits of those for
 	 * which it is being asked, with is_applying; restored: those that it says are

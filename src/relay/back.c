@@ -18,6 +18,7 @@
 #include "relay/params.h"
 #include "relay/pin_question.h"
 #include "relay/replay.h"
+#include "relay/resets.h"
 #include "relay/schema.h"
 #include "relay/session_state.h"
 #include "relay/slow_log.h"
@@ -86,7 +87,7 @@ static enum step back_told(struct server *server, struct client *client)
 	int asked;
 
 	if (server->link.params.settling.sources) {
-		params_sourced(server, client);
+		resets_sourced(server, client);
 		asked = pin_question_is_due(server) &&
 			pin_question_ask(server, client, has_ready);
 	} else {
@@ -238,7 +239,7 @@ static int back_read(
 	if (m->type == 'S')
 		return params_report(server, client, m);
 	if (m->type == 'D' && server->link.params.settling.sources)
-		params_note_source(server, m);
+		resets_note_source(server, m);
 	else if (m->type == 'D' && pin_question_is_next(server))
 		pin_question_note_row(server, m);
 	else if (m->type == 'E' && pin_question_is_next(server))
@@ -475,11 +476,11 @@ static void count_sent(struct client *client, struct server *server, uint64_t si
  * settled. */
 static bool back_settles(struct server *server, struct client *client)
 {
-	params_settle(server, client);
+	resets_settle(server, client);
 	if ((!server->link.params.settling.unsettled && !pin_question_is_due(server)) ||
 	    client_is_sending_message(client) ||
 	    !pipeline_is_settled(&server->pipeline) ||
-	    (!params_ask(server, client) &&
+	    (!resets_ask(server, client) &&
 		!(pin_question_is_due(server) &&
 		    pin_question_ask(server, client, false))))
 		return false;
@@ -550,10 +551,10 @@ static enum step back_look(
 
 	if (server_wants_tag(m) || wants_severity)
 		return STEP_MORE;
-	if (m->type == 'C' && params_is_reset(server, m))
-		params_note_reset(server, m);
+	if (m->type == 'C' && resets_is_reset(server, m))
+		resets_note_reset(server, m);
 	else if (server->link.params.was_reset)
-		params_note_outcome(server, m);
+		resets_note_outcome(server, m);
 	if (m->type == 'C') {
 		params_note_tag(server, m);
 		schema_note_tag(server, m);

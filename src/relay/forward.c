@@ -9,8 +9,8 @@
 #include "relay/begin.h"
 #include "relay/listen.h"
 #include "relay/long_text.h"
-#include "relay/params.h"
 #include "relay/replay.h"
+#include "relay/resets.h"
 #include "relay/schema.h"
 #include "relay/sequences.h"
 #include "relay/session_state.h"
@@ -212,7 +212,7 @@ static enum step pass(struct client *client, struct server *server,
 		if (server->link.params.put_back.is_there) {
 			if (m->have < 7)
 				return STEP_MORE; /* its names decide */
-			params_bound_parsed(server, m);
+			resets_bound_parsed(server, m);
 		}
 		/* fall through */
 	case 'D':
@@ -221,7 +221,7 @@ static enum step pass(struct client *client, struct server *server,
 		break;
 	case 'S':
 		server->link.unnamed.is_sent = false;
-		params_synced(server);
+		resets_synced(server);
 		break;
 	default:
 		break;
@@ -270,9 +270,9 @@ static enum step pass_text(struct client *client, struct server *server,
 	schema_expect(server, &facts->effects);
 	/* the effects of a tracked statement count when it is bound */
 	if (m->type == 'P' && !is_tracked && !m->bytes[5])
-		params_parsed(server, &facts->effects);
+		resets_parsed(server, &facts->effects);
 	else if (m->type == 'Q' || !is_tracked)
-		params_expect(server, &facts->effects);
+		resets_expect(server, &facts->effects);
 	return STEP_NEXT;
 }
 
@@ -305,7 +305,7 @@ static enum step forward(struct client *client, struct server *server,
 	}
 	if (step == STEP_NEXT && m->type == 'E' &&
 	    server->link.params.put_back.is_there &&
-	    params_put_back(server, client, m) < 0)
+	    resets_put_back(server, client, m) < 0)
 		return no_memory(client, server);
 	if (step == STEP_NEXT &&
 	    (is_tracked || server->link.replay || server->link.is_replay_spoilt))

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "broker/broker.h"
 #include "relay/kept.h"
+#include "relay/resets.h"
 #include "relay/sequences.h"
 #include "relay/session_state.h"
 #include "session/server_role.h"
@@ -68,17 +69,6 @@ static void review_doubts(struct client *client)
 	}
 }
 
-static void put_status(struct client *client, size_t i, const char *value)
-{
-	struct buf status;
-
-	buf_init(&status, 0);
-	codec_put_parameter_status(
-	    &status, vars_schema_name(client->conn.site->vars, i), value);
-	client_say(client, &status);
-	buf_done(&status);
-}
-
 /* Reports to the client the values in which this server differs from its last one, and
  * says whether there were any. */
 static bool has_reported_differences(const struct server *server, struct client *client)
@@ -96,7 +86,7 @@ static bool has_reported_differences(const struct server *server, struct client 
 		has_any = true;
 		vars_copy(&client->params.vars, &server->vars, i);
 		if (vars_may_be_told(&client->params.vars, &server->vars, i))
-			put_status(client, i, value);
+			client_put_status(client, i, value);
 	}
 	return has_any;
 }
@@ -218,7 +208,7 @@ bool params_apply(struct server *server, struct client *client)
 					    &server->link.params.brought_back);
 		/* The client has changed a value that it asked for to the server's own
 		 * one.  That is set as well: a server on which it was not would tell
-		 * that the client has reset it (params_ask). */
+		 * that the client has reset it (resets_ask). */
 		if (!is_put_now && client->params.asked &&
 		    (client->params.requested & ~server->confirmed & bit) &&
 		    !vars_is_same(&client->params.vars, client->params.asked, i) &&
@@ -312,7 +302,7 @@ static void tell_lost_values(const struct server *server, struct client *client)
 		if (value && vars_encoding(&client->params.vars, i) &&
 		    vars_may_be_told(&client->params.vars, &server->vars, i) &&
 		    !vars_is_same(&client->params.vars, &server->vars, i))
-			put_status(client, i, value);
+			client_put_status(client, i, value);
 	}
 }
 
@@ -375,19 +365,6 @@ void params_failed(struct server *server, const struct message *m)
 		client_fatal(server_client(server), ERROR_SETTING_REFUSED, f.message);
 }
 
-/* ---- RESET ---- */
-
-/* Keeps, before the first change, the values that the client asked for and got at its
- * login. */
-static void keep_asked(struct client *client)
-{
-	if (client->params.asked)
-		return;
-	client->params.asked = mem_zero(sizeof(*client->params.asked));
-	vars_init(client->params.asked, client->conn.site->vars);
-	vars_take(client->params.asked, &client->params.vars);
-}
-
 int params_report(struct server *server, struct client *client, const struct message *m)
 {
 	const struct vars_schema *schema = client->conn.site->vars;
@@ -406,7 +383,7 @@ int params_report(struct server *server, struct client *client, const struct mes
 		message_body(m), message_body_len(m), &name, &value) == 0)
 		i = vars_schema_find(schema, name);
 	if (i >= 0) {
-		keep_asked(client);
+		resets_keep_asked(client);
 		if (i < EFFECTS_PARAMETERS)
 			server->link.params.reported |= UINT64_C(1) << i;
 	}
@@ -417,229 +394,6 @@ int params_report(struct server *server, struct client *client, const struct mes
 	return 0;
 }
 
-/* ---- what a client has reset ---- */
-
-/* Reports to the client the values that were restored, which are set on its next
- * server. */
-static void bring_back(struct server *server, struct client *client, size_t i)
-{
-	const char *value = vars_get(client->params.asked, i);
-	const char *current = vars_get(&client->params.vars, i);
-
-	if (!(client->params.requested >> i & 1)) {
-		client->params.own &= ~(UINT64_C(1) << i);
-		return;
-	}
-	if (!value || (current && strcmp(value, current) == 0))
-		return;
-	server->link.params.wants_apply = true;
-	vars_copy(&client->params.vars, client->params.asked, i);
-	client->params.own |= UINT64_C(1) << i;
-	put_status(client, i, value);
-}
-
-/* Is it worth asking?  Only values that a RESET could have brought about are. */
-static bool may_be_reset(
-    const struct server *server, const struct client *client, size_t i)
-{
-	if (!((server->link.params.settling.unsettled &
-		  (client->params.requested | client->params.own)) >>
-		    i &
-		1) ||
-	    vars_is_same(&server->vars, client->params.asked, i))
-		return false;
-	return vars_is_same(&server->vars, &server->own, i) ||
-	       ((server->pinned | server->link.params.reset.session) >> i & 1);
-}
-
-bool params_ask(struct server *server, struct client *client)
-{
-	const struct vars_schema *schema = client->conn.site->vars;
-	size_t count = vars_schema_count(schema);
-	struct buf sql;
-	int failed;
-
-	if (!server->link.params.settling.unsettled || server->status != 'I')
-		return false;
-	buf_init(&sql, 0);
-	for (size_t i = 0; client->params.asked && i < count && i < EFFECTS_PARAMETERS;
-	     i++) {
-		if (!may_be_reset(server, client, i))
-			continue;
-		buf_put_text(&sql, server->link.params.settling.sources
-				       ? "','"
-				       : "SELECT name FROM pg_catalog.pg_settings "
-					 "WHERE source<>'session' AND "
-					 "pg_catalog.lower(name) IN ('");
-		text_put_lower(&sql, vars_schema_name(schema, i));
-		server->link.params.settling.sources |= UINT64_C(1) << i;
-	}
-	server->link.params.settling.unsettled = 0;
-	server->link.params.reset = (struct reset_effects){0};
-	buf_put_text(&sql, "')");
-	failed = !server->link.params.settling.sources ? 0
-		 : sql.failed                          ? -1
-			      : server_command(server, buf_text(&sql), 0);
-	if (server->link.params.settling.sources && !failed)
-		failed = server_sync(server);
-	if (failed)
-		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
-	buf_done(&sql);
-	if (!server->link.params.settling.sources)
-		return false;
-	server->link.params.is_applying = true;
-	server->link.params.apply_us = conn_now(&server->conn);
-	server->link.params.apply_failed = false;
-	return true;
-}
-
-void params_note_source(struct server *server, const struct message *m)
-{
-	const struct vars_schema *schema = server->conn.site->vars;
-	const uint8_t *value;
-	struct cursor c;
-	size_t count, len;
-	char name[128];
-	int i;
-
-	cursor_init(&c, message_body(m), message_body_len(m));
-	if (codec_read_row_count(&c, &count) < 0 || count != 1 ||
-	    codec_next_field(&c, &value, &len) < 0 || !value || len >= sizeof(name))
-		return;
-	memcpy(name, value, len);
-	name[len] = '\0';
-	i = vars_schema_find(schema, name);
-	if (i >= 0 && i < EFFECTS_PARAMETERS)
-		server->link.params.settling.restored |= UINT64_C(1) << i;
-}
-
-void params_sourced(struct server *server, struct client *client)
-{
-	uint64_t restored = server->link.params.settling.restored &
-			    server->link.params.settling.sources;
-
-	server->link.params.is_applying = false;
-	server->is_ready = server->status == 'I';
-	server->link.params.settling.sources = server->link.params.settling.restored =
-	    0;
-	for (size_t i = 0; i < EFFECTS_PARAMETERS && restored >> i; i++)
-		if (restored >> i & 1)
-			bring_back(server, client, i);
-}
-
-void params_expect(struct server *server, const struct sql_effects *effects)
-{
-	effects_add_resets(&server->link.params.reset, &effects->resets);
-	if (effects->configs || effects->leaves & LEAK_BIT(CONFIG))
-		server->link.params.may_have_set = true;
-}
-
-/* These effects without what params_put_back will undo. */
-static struct sql_effects without_resets(const struct sql_effects *effects)
-{
-	struct sql_effects rest = *effects;
-	struct reset_effects *r = &rest.resets;
-
-	r->set |= r->session | r->local | r->hidden;
-	r->session = r->local = r->hidden = 0;
-	return rest;
-}
-
-void params_bound(
-    struct server *server, const struct message *m, const struct sql_effects *effects)
-{
-	struct sql_effects rest = without_resets(effects);
-	bool is_unnamed = m->have > 5 && !m->bytes[5];
-
-	params_expect(server, is_unnamed ? &rest : effects);
-	if (!is_unnamed)
-		return;
-	server->link.params.put_back.bound = effects->resets;
-	server->link.params.put_back.is_there = effects_is_reset(&effects->resets);
-}
-
-void params_parsed(struct server *server, const struct sql_effects *effects)
-{
-	struct sql_effects rest = without_resets(effects);
-
-	params_expect(server, &rest);
-	server->link.params.put_back.parsed = effects->resets;
-	server->link.params.put_back.is_there =
-	    server->link.params.put_back.is_there || effects_is_reset(&effects->resets);
-}
-
-void params_bound_parsed(struct server *server, const struct message *m)
-{
-	struct reset_effects *parsed = &server->link.params.put_back.parsed;
-
-	if (m->have < 7 || m->bytes[5])
-		effects_add_resets(&server->link.params.reset, parsed);
-	else if (m->bytes[6])
-		server->link.params.put_back.bound = (struct reset_effects){0};
-	else
-		server->link.params.put_back.bound = *parsed;
-}
-
-void params_synced(struct server *server)
-{
-	if (!server->link.params.put_back.is_there)
-		return;
-	effects_add_resets(
-	    &server->link.params.reset, &server->link.params.put_back.parsed);
-	effects_add_resets(
-	    &server->link.params.reset, &server->link.params.put_back.bound);
-	memset(&server->link.params.put_back, 0, sizeof(server->link.params.put_back));
-}
-
-static int send_put_back(
-    struct server *server, const struct client *client, size_t i, const char *word)
-{
-	struct buf sql;
-	int failed = 0;
-
-	/* whether a function has reset it is the server's to say */
-	buf_init(&sql, 0);
-	if (vars_is_put_set(client->params.asked, &server->own, i, word, &sql)) {
-		if (!word) {
-			buf_put_text(&sql, " FROM pg_catalog.pg_settings WHERE "
-					   "source<>'session' AND "
-					   "pg_catalog.lower(name)='");
-			text_put_lower(
-			    &sql, vars_schema_name(client->conn.site->vars, i));
-			buf_put_text(&sql, "'");
-		}
-		failed = sql.failed || server_command(server, buf_text(&sql), 0) < 0;
-	}
-	buf_done(&sql);
-	return failed ? -1 : 0;
-}
-
-int params_put_back(
-    struct server *server, struct client *client, const struct message *m)
-{
-	const struct reset_effects bound = server->link.params.put_back.bound;
-	size_t count = vars_schema_count(client->conn.site->vars);
-	uint64_t resets =
-	    (bound.session | bound.local | bound.hidden) & client->params.requested;
-	int failed = 0;
-
-	if (m->have < 6 || m->bytes[5])
-		return 0;
-	memset(&server->link.params.put_back, 0, sizeof(server->link.params.put_back));
-	if (!pipeline_is_calm(&server->pipeline)) {
-		effects_add_resets(&server->link.params.reset, &bound);
-		return 0;
-	}
-	keep_asked(client);
-	for (size_t i = 0; i < count && i < EFFECTS_PARAMETERS && !failed; i++)
-		if (resets >> i & 1)
-			failed = send_put_back(server, client, i,
-			    bound.hidden >> i & 1  ? NULL
-			    : bound.local >> i & 1 ? "LOCAL "
-						   : "");
-	return failed;
-}
-
 void params_note_tag(struct server *server, const struct message *m)
 {
 	static const char *const tags[] = {
@@ -648,91 +402,4 @@ void params_note_tag(struct server *server, const struct message *m)
 	for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++)
 		if (server_has_tag(m, tags[i]))
 			server->link.params.may_have_set = true;
-}
-
-bool params_is_reset(const struct server *server, const struct message *m)
-{
-	if (server->link.params.reset.has_default && server_has_tag(m, "SET"))
-		return true;
-	if (server_has_tag(m, "RESET") || server_has_tag(m, "DISCARD ALL"))
-		return true;
-	/* a DO or set_config() may have reset a parameter */
-	return server->link.params.reset.hidden && m->type == 'C' &&
-	       !server_has_tag(m, "BEGIN") && !server_has_tag(m, "COMMIT") &&
-	       !server_has_tag(m, "ROLLBACK");
-}
-
-void params_note_reset(struct server *server, const struct message *m)
-{
-	server->link.params.was_reset = true;
-	server->confirmed = 0;
-	if (server_has_tag(m, "DISCARD ALL")) {
-		server->link.params.reset.session = UINT64_MAX;
-		server->link.params.is_reset_kept =
-		    true; /* outside a transaction block the command is committed */
-	}
-}
-
-void params_note_outcome(struct server *server, const struct message *m)
-{
-	if (server_has_tag(m, "COMMIT"))
-		server->link.params.is_reset_kept = true;
-	else if (m->type == 'E' || server_has_tag(m, "ROLLBACK"))
-		server->link.params.was_reset = server->link.params.is_reset_kept;
-}
-
-static void bring_all_back(struct server *server, struct client *client)
-{
-	size_t count = vars_schema_count(client->conn.site->vars);
-
-	const struct reset_effects *reset = &server->link.params.reset;
-	uint64_t local = server->status == 'T' ? reset->local : 0;
-	uint64_t named = reset->session | local;
-	bool is_told = named || reset->hidden || reset->has_reset || reset->has_default;
-
-	server->link.params.apply_local |= local;
-	/* Without the text of the RESET, which may have been prepared earlier in
-	 * session mode: the parameter was reported and has its value from the login
-	 * again. */
-	for (size_t i = 0; i < count && i < EFFECTS_PARAMETERS; i++)
-		if (named >> i & 1 || ((!is_told || reset->hidden >> i & 1) &&
-					  (server->link.params.reported >> i & 1) &&
-					  vars_is_same(&server->vars, &server->own, i)))
-			bring_back(server, client, i);
-}
-
-void params_settle(struct server *server, struct client *client)
-{
-	/* what a transaction has set is undone by its ROLLBACK, and SET LOCAL by any
-	 * end */
-	uint64_t read = vars_schema_read_bits(server->conn.site->vars);
-	if (server->status == 'I')
-		server->link.params.may_undo_set = false;
-	else if (server->link.params.reported & read)
-		server->link.params.may_undo_set = true;
-	/* a replication server has its client's parameters from its startup packet */
-	if (!server->slot.is_replication) {
-		/* notes which parameters the commands up to this ReadyForQuery may have
-		 * reset */
-		struct link *link = &server->link;
-		if (link->params.may_have_set || link->params.was_reset)
-			link->params.settling.unsettled = UINT64_MAX;
-		else
-			link->params.settling.unsettled |= link->params.reported |
-							   link->params.reset.session |
-							   link->params.reset.hidden;
-	}
-	bool was_reset = server->link.params.was_reset;
-	server->link.params.was_reset = server->link.params.is_reset_kept = false;
-	/* what was noted of texts may belong to a message after this ReadyForQuery */
-	if (server->pipeline.syncs > 0)
-		return;
-	if (was_reset && server->status == 'T' && client->params.asked &&
-	    !server->slot.is_replication)
-		bring_all_back(server, client);
-	server->link.params.may_have_set = false;
-	server->link.params.reported = 0;
-	/* params_ask uses it */
-	if (server->status != 'I')
-		server->link.params.reset = (struct reset_effects){0};
 }

@@ -10,8 +10,8 @@
 #include "relay/listen.h"
 #include "relay/long_text.h"
 #include "relay/name_map.h"
-#include "relay/params.h"
 #include "relay/replay.h"
+#include "relay/resets.h"
 #include "relay/schema.h"
 #include "relay/server_prepared.h"
 #include "relay/session_state.h"
@@ -365,7 +365,7 @@ static enum statement_fate rewrite_bind(struct client *client, struct server *se
 			listen_note_text(client, prepared_sql(text),
 			    strlen(prepared_sql(text)), sql_facts_has_escapes(server));
 		schema_expect(server, &text->effects);
-		params_bound(server, m, &text->effects);
+		resets_bound(server, m, &text->effects);
 		if (text->effects.forgets || text->effects.hides_forgetting)
 			server->link.has_forgetting_portal = true;
 	}

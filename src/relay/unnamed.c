@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "handoff/record.h"
-#include "relay/params.h"
+#include "relay/resets.h"
 #include "relay/schema.h"
 #include "relay/server_prepared.h"
 #include "relay/session_state.h"
@@ -544,7 +544,7 @@ static int note_bind(struct client *client, struct server *server,
 		assert(text);
 		session_state_expect(server, &u->effects, m, text, strlen(text));
 		schema_expect(server, &u->effects);
-		params_bound(server, m, &u->effects);
+		resets_bound(server, m, &u->effects);
 	}
 	return sql_portal_note(server, m, command);
 }

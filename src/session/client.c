@@ -160,6 +160,17 @@ void client_say(struct client *client, struct buf *buf)
 		buf_clear(buf);
 }
 
+void client_put_status(struct client *client, size_t i, const char *value)
+{
+	struct buf status;
+
+	buf_init(&status, 0);
+	codec_put_parameter_status(
+	    &status, vars_schema_name(client->conn.site->vars, i), value);
+	client_say(client, &status);
+	buf_done(&status);
+}
+
 /* The optional fields of an error; NULL: none. */
 struct elaboration {
 	const char *detail, *hint;

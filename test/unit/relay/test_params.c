@@ -1,5 +1,6 @@
 /*
- * Parameters that the administrator changes on the server: which clients follow.
+ * Parameters that the administrator changes on the server: which clients follow; and
+ * those that clients reset (relay/resets).
  */
 #include <setjmp.h>
 #include <stdarg.h>
