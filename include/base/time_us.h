@@ -14,5 +14,10 @@ static inline uint64_t time_later(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
 }
+/* When a limit that runs from then on ends; UINT64_MAX (never) for a limit of 0. */
+static inline uint64_t time_limit(uint64_t from_us, uint64_t limit_us)
+{
+	return limit_us ? from_us + limit_us : UINT64_MAX;
+}
 
 #endif

@@ -17,6 +17,7 @@
 #include "login/authquery.h"
 #include "login/console_logins.h"
 #include "login/login_clocks.h"
+#include "login/login_names.h"
 #include "login/login_state.h"
 #include "login/long_parts.h"
 #include "login/method.h"
@@ -454,95 +455,6 @@ bool login_is_at_work(const struct client *client)
 
 /* ---- database and user ---- */
 
-static void login_find_database(struct client *client)
-{
-	struct login *login = client->login;
-	struct catalog *catalog = client->conn.site->catalog;
-	bool is_new = false;
-	char word[LOG_WORD];
-	struct database *db =
-	    catalog_database(catalog, login->startup.database, &is_new);
-
-	if (is_new)
-		conn_log(&client->conn, LEVEL_LOG | KIND_POOLS,
-		    "registered new auto-database: %s",
-		    conn_log_word(&client->conn, word, login->startup.database));
-	login->is_fake_db = db == NULL;
-	if (!db)
-		return;
-	client->database = db;
-	database_hold(db);
-}
-
-/* auth_type=any: every client logs in as the database's forced user. */
-static int login_find_any_user(struct client *client)
-{
-	struct database *db = client->database;
-	if (!db)
-		return 0;
-	if (!db->forced_user) {
-		conn_log(&client->conn, LEVEL_ERROR | KIND_AUTH,
-		    "auth_type=any requires forced user");
-		client_fatal(client, ERROR_CONFIG_ERROR);
-		return -1;
-	}
-	client->user = db->forced_user;
-	return 0;
-}
-
-/* NULL: the user is not in auth_file. */
-static struct user *login_static_user(const struct client *client)
-{
-	struct user *user =
-	    catalog_find_user(client->conn.site->catalog, client->login->startup.user);
-
-	/* the user "pgbouncer" of the console is in no list */
-	bool is_known =
-	    user && (user->has_secret || strcmp(user->name, "pgbouncer") == 0);
-	return is_known ? user : NULL;
-}
-
-static void login_find_user(struct client *client)
-{
-	struct login *login = client->login;
-	char word[LOG_WORD];
-
-	client->user = login_static_user(client);
-	if (!client->user && login->method == AUTH_TRUST) {
-		/* who has left auth_file has no secret any more, which trust does not
-		 * ask for */
-		struct user *user = catalog_find_user(
-		    client->conn.site->catalog, client->login->startup.user);
-		client->user = user && user->is_listed ? user : NULL;
-	}
-	if (client->user)
-		return;
-	conn_log(&client->conn, LEVEL_LOG | KIND_AUTH, "no such user: %s",
-	    conn_log_word(&client->conn, word, login->startup.user));
-	login->is_mock = true;
-}
-
-/* With LDAP, PAM, GSSAPI and tokens, an unknown user is added when the proof has
- * succeeded. */
-static int login_find_external_user(struct client *client)
-{
-	const struct database *db = client->database;
-
-	bool has_password =
-	    client->login->method == AUTH_LDAP || client->login->method == AUTH_PAM;
-
-	if (has_password && db && db->config && db->config->own.auth_user) {
-		conn_log(&client->conn, LEVEL_ERROR | KIND_AUTH,
-		    "%s can't be used together with database authentication",
-		    client->login->method == AUTH_PAM ? "PAM" : "LDAP");
-		client_fatal(client, ERROR_CONFIG_ERROR);
-		return -1;
-	}
-	client->user =
-	    catalog_find_user(client->conn.site->catalog, client->login->startup.user);
-	return 0;
-}
-
 static void login_log_attempt(const struct client *client)
 {
 	const struct startup *startup = &client->login->startup;
@@ -562,17 +474,12 @@ static enum step login_prove(struct client *client)
 }
 
 /* auth_query has found a secret. */
-static enum step login_found(struct client *client)
+static void login_found(struct client *client)
 {
 	client->user = client->login->found_user;
 	client->login->phase = LOGIN_PASSWORD;
 	login_clocks_review(&client->conn);
-	return login_prove(client);
-}
-
-static void login_found_later(struct client *client)
-{
-	if (login_found(client) != STEP_CLOSE)
+	if (login_prove(client) != STEP_CLOSE)
 		conn_unpark(&client->conn);
 }
 
@@ -603,36 +510,16 @@ static enum step login_ask_again(struct client *client)
 
 static enum step login_settle_user(struct client *client)
 {
-	enum auth_type method = client->login->method;
-	int found = 0;
-
-	/* with trust everybody may learn which databases exist */
-	struct login *login = client->login;
-	struct database *db = client->conn.site->catalog->stand_in;
-	if (login->is_fake_db && db && !db->disabled && login->method != AUTH_TRUST) {
-		login->stand_in = db;
-		database_hold(db);
+	switch (login_names_find_user(client, login_found)) {
+	case AUTHQUERY_FOUND:
+		return login_prove(client);
+	case AUTHQUERY_WAIT:
+		login_await_lookup(client);
+		return STEP_NEXT;
+	case AUTHQUERY_REFUSED:
+		break;
 	}
-	if (method == AUTH_ANY)
-		found = login_find_any_user(client);
-	else if (method_is_external(method))
-		found = login_find_external_user(client);
-	else if (method_may_succeed(method) && authquery_is_for(client) &&
-		 !login_static_user(client)) {
-		switch (authquery_begin(client, false, login_found_later)) {
-		case AUTHQUERY_FOUND:
-			return login_found(client);
-		case AUTHQUERY_WAIT:
-			login_await_lookup(client);
-			return STEP_NEXT;
-		case AUTHQUERY_REFUSED:
-			break;
-		}
-		return STEP_CLOSE;
-	} else {
-		login_find_user(client);
-	}
-	return found < 0 ? STEP_CLOSE : login_prove(client);
+	return STEP_CLOSE;
 }
 
 /* The name of the client's host has been looked up, so the method is known. */
@@ -647,7 +534,7 @@ static enum step login_settle(struct client *client)
 {
 	struct login *login = client->login;
 
-	login_find_database(client);
+	login_names_find_database(client);
 	/* on the unix socket, the process's own account needs no password for the
 	 * console */
 	if (client->database && client->database->is_admin && client->is_unix_owner &&

@@ -4,39 +4,31 @@
  */
 #include "login/login_clocks.h"
 
+#include "base/time_us.h"
 #include "login/authquery.h"
 #include "login/login_state.h"
-
-static uint64_t after(uint64_t start_us, uint64_t limit_us)
-{
-	return limit_us ? start_us + limit_us : UINT64_MAX;
-}
 
 void login_clocks_arm_params(struct client *client)
 {
 	const struct pool_request *request = &client->request.in_pool;
-	uint64_t at = after(client->conn.connect_us,
+	uint64_t at = time_limit(client->conn.connect_us,
 	    site_settings(client->conn.site)->client_login_timeout);
 	uint64_t since_us = client->login->waits_since_us;
-	uint64_t wait = after(since_us,
+	uint64_t wait = time_limit(since_us,
 	    scope_query_wait_timeout(scope_of_login(client->database, client->user)));
 	uint64_t query =
-	    after(since_us, scope_query_timeout(scope_of_pool(request->pool)));
-	if (wait < at)
-		at = wait;
-	if (query < at)
-		at = query;
-	conn_set_deadline(&client->conn, at);
+	    time_limit(since_us, scope_query_timeout(scope_of_pool(request->pool)));
+	conn_set_deadline(&client->conn, time_earlier(at, time_earlier(wait, query)));
 }
 
 void login_clocks_arm_lookup(struct client *client)
 {
 	enum error_id error;
-	uint64_t at = after(client->conn.connect_us,
+	uint64_t at = time_limit(client->conn.connect_us,
 	    site_settings(client->conn.site)->client_login_timeout);
 	uint64_t due = authquery_due(client, &error);
 
-	conn_set_deadline(&client->conn, due < at ? due : at);
+	conn_set_deadline(&client->conn, time_earlier(due, at));
 }
 
 static void lookup_expired(struct client *client)
@@ -53,7 +45,7 @@ void login_clocks_expired(struct conn *conn)
 {
 	struct client *client = conn_client(conn);
 	uint64_t limit = site_settings(conn->site)->client_login_timeout;
-	bool is_login = conn_now(conn) >= after(conn->connect_us, limit);
+	bool is_login = conn_now(conn) >= time_limit(conn->connect_us, limit);
 
 	if (client->login->phase == LOGIN_LOOKUP && !is_login)
 		lookup_expired(client);
@@ -61,7 +53,7 @@ void login_clocks_expired(struct conn *conn)
 		client_fatal(client, ERROR_LOGIN_TIMEOUT);
 	else if (is_login)
 		client_fatal(client, ERROR_LOGIN_TIMEOUT_SERVER);
-	else if (conn_now(conn) >= after(client->login->waits_since_us,
+	else if (conn_now(conn) >= time_limit(client->login->waits_since_us,
 				       scope_query_wait_timeout(scope_of_login(
 					   client->database, client->user))))
 		client_fatal(client, ERROR_QUERY_WAIT_TIMEOUT);
@@ -77,7 +69,7 @@ void login_clocks_review(struct conn *conn)
 	else if (conn_client(conn)->login->phase == LOGIN_LOOKUP)
 		login_clocks_arm_lookup(conn_client(conn));
 	else
-		conn_set_deadline(conn, after(conn->connect_us, limit));
+		conn_set_deadline(conn, time_limit(conn->connect_us, limit));
 }
 
 void login_clocks_measure(const struct client *client)

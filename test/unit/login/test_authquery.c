@@ -1,6 +1,6 @@
 /*
- * Users who are not in the list: which query auth_query sends, and what follows from
- * every answer.
+ * auth_query while clients come and go: in which database it runs, for how many
+ * clients, what ends it, and how long an answer is kept.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,465 +16,503 @@
 #include <cmocka.h>
 /* clang-format on */
 
-/* ---- asking ---- */
+/* ---- where it is asked ---- */
 
-static bool holds(const struct buf *in, const char *text, size_t len)
-{
-	return memmem(in->bytes, in->len, text, len) != NULL;
-}
-
-static void name_is_a_parameter(void **state)
+static void database_to_ask_must_be_there(void **state)
 {
 	(void)state;
-	struct stage *stage = stage_new(AUTH, PLAIN);
-	struct peer *client = stage_client(stage), *server;
-	peer_start(client, "x'; drop", "d", "application_name", "mine");
-	server = stage_ready_server(stage);
-	stage_settle(stage);
-	assert_true(holds(&server->in, QUERY, sizeof(QUERY)));
-	assert_true(holds(&server->in, "\0\0\0\x8x'; drop", 12));
-	assert_int_equal(get_u32(server->in.bytes + 1), 4 + 1 + sizeof(QUERY) + 2);
-	/* the pooler sends no SET for the client's parameters before the query */
-	assert_string_equal(peer_heard(server), ANSWERED);
-	answer(server, "x'; drop", "secret");
-	peer_hear(client, 'R');
+	struct stage *stage = stage_new(AUTH " auth_dbname=e", "");
+	assert_ends_with(come(stage, "w"), CONFIG_ERROR);
+	stage_free(&stage);
+	stage = stage_new(AUTH " auth_dbname=e\ne = host=@nowhere", "");
+	catalog_find_database(stage->site.catalog, "e")->disabled = true;
+	assert_ends_with(
+	    come(stage, "w"), "E:FATAL:authentication database \"e\" is disabled");
+	stage_free(&stage);
+	stage = stage_new(AUTH " auth_dbname=pgbouncer", "");
+	catalog_add_admin(stage->site.catalog, stage->site.catalog->service);
+	assert_ends_with(come(stage, "w"), CONFIG_ERROR);
 	stage_free(&stage);
 }
 
-static void found_secret_serves_both_logins(void **state)
-{
-	(void)state;
-	struct peer *client, *server, *asked_server;
-	struct stage *stage = asked(AUTH, PLAIN, &client, &asked_server);
-	assert_string_equal(peer_heard(client), "");
-	answer(asked_server, "w", "found");
-	assert_string_equal(peer_hear(client, 'R'), "R");
-	peer_text(client, 'p', "found");
-	server = own_server(stage);
-	ask_for(server, AUTH_REQ_CLEARTEXT, NULL, 0);
-	stage_settle(stage);
-	assert_string_equal((const char *)server->in.bytes + 5, "found");
-	buf_clear(&server->in);
-	peer_greet(server);
-	peer_hear(client, 'Z');
-	assert_non_null(catalog_find_user(stage->site.catalog, "w"));
-	/* the next login asks again, whether it succeeds or not */
-	client = come(stage, "w");
-	peer_hear(asked_server, 'S');
-	answer(asked_server, "w", "changed");
-	peer_hear(client, 'R');
-	assert_string_equal(pool_server_secret(pool_of_w(stage))->text, "changed");
-	stage_free(&stage);
-}
-
-static void forced_user_of_the_database_is_not_asked(void **state)
+static void settings_are_those_of_the_database_first(void **state)
 {
 	(void)state;
 	struct peer *client, *server;
-	struct stage *stage = asked(AUTH " user=v", PLAIN, &client, &server);
-	assert_int_equal(pool_server_count(stage_pool(stage)), 0);
-	answer(server, "w", "found");
-	peer_hear(client, 'R');
-	peer_text(client, 'p', "found");
-	server = own_server(stage);
-	ask_for(server, AUTH_REQ_CLEARTEXT, NULL, 0);
-	stage_settle(stage);
-	/* the server login uses v's own password, not the one found */
-	assert_string_equal((const char *)server->in.bytes + 5, "secret");
-	buf_clear(&server->in);
-	peer_greet(server);
-	peer_hear(client, 'Z');
+	struct stage *stage = asked("", "auth_user = u\n", &client, &server);
+	answer(server, "w", NULL);
+	peer_close(client);
+	stage_set(stage, "auth_user", "");
+	assert_ends_with(come(stage, "w"), "E:FATAL:\"trust\" authentication failed");
+	stage_free(&stage);
+	stage = asked("auth_user=v", "auth_user = nobody\n", &client, &server);
+	assert_int_equal(catalog_find_user(stage->site.catalog, "v")->server_count, 1);
 	stage_free(&stage);
 }
 
-static void listed_users_are_not_asked_for(void **state)
+/* ---- many at once ---- */
+
+static void many_clients_one_query(void **state)
 {
+	enum { CLIENTS = 400 }; /* a process may have 1,024 descriptors */
+	static const char all[] = ANSWERED;
 	(void)state;
-	struct stage *stage = stage_new(AUTH, "");
-	struct peer *client = come(stage, "v"), *server = stage_ready_server(stage);
-	peer_hear(client, 'Z');
+	struct stage *stage =
+	    stage_new(AUTH, PLAIN "max_client_conn = 2000\nlisten_backlog = 2000\n");
+	struct peer *clients[CLIENTS], *server;
+	for (int i = 0; i < CLIENTS; i++) {
+		clients[i] = come(stage, "w");
+		if (i % 50 == 0)
+			stage_settle(stage);
+	}
+	stage_settle(stage);
+	server = stage_ready_server(stage);
+	assert_string_equal(peer_hear(server, 'S'), all);
+	/* some clients disconnect before the query is answered */
+	for (int i = 0; i < 100; i++)
+		peer_close(clients[i]);
+	stage_settle(stage);
+	answer(server, "w", "found");
+	for (int i = 100; i < CLIENTS; i++)
+		assert_string_equal(peer_hear(clients[i], 'R'), "R");
 	assert_string_equal(peer_heard(server), "");
-	/* auth_query is not asked for a database that does not exist either */
-	client = stage_client(stage);
-	peer_start(client, "w", "nowhere", NULL, NULL);
-	assert_ends_with(client, "E:FATAL:\"trust\" authentication failed");
 	assert_int_equal(stage->dialed, 1);
 	stage_free(&stage);
 }
 
-/* ---- methods ---- */
-
-static void every_method_takes_what_was_found(void **state)
-{
-	static const char *const types[] = {"md5", "scram-sha-256", "md5"};
-	char hashed[256];
-	(void)state;
-	for (int i = 0; i < 3; i++) {
-		struct peer *client, *server;
-		struct stage *stage =
-		    asked(AUTH, "auth_type = md5\n", &client, &server);
-		stage_set(stage, "auth_type", types[i]);
-		peer_close(client);
-		answer(server, "w", "found");
-		client = come(stage, "w");
-		peer_hear(server, 'S');
-		/* auth_type=md5 and a SCRAM secret: the client is asked for SCRAM */
-		answer(server, "w", i == 2 ? scram_secret("found", hashed) : "found");
-		if (i == 0)
-			md5_answer(client, "found", "w");
-		else
-			scram_login(client, "found");
-		server = stage_ready_server(stage);
-		peer_hear(client, 'Z');
-		stage_free(&stage);
-	}
-}
-
-static void trust_needs_a_row(void **state)
+static void other_names_are_other_queries(void **state)
 {
 	(void)state;
-	struct peer *client, *server;
-	struct stage *stage = asked(AUTH, "", &client, &server);
-	answer(server, "w", NULL);
-	stage_ready_server(stage);
+	struct peer *client, *server, *other;
+	struct stage *stage =
+	    asked(AUTH, PLAIN "default_pool_size = 1\n", &client, &server);
+	struct peer *second = come(stage, "x");
+	stage_settle(stage);
+	assert_int_equal(stage_pool(stage)->waiting.count, 1);
+	answer(server, "w", "found");
+	peer_hear(client, 'R');
+	assert_string_equal(peer_hear(server, 'S'), ANSWERED);
+	answer(server, "x", "other");
+	peer_hear(second, 'R');
+	peer_text(second, 'p', "found");
+	assert_ends_with(second, WRONG);
+	peer_text(client, 'p', "found");
+	other = stage_ready_server(stage);
+	assert_ptr_not_equal(other, server);
 	peer_hear(client, 'Z');
-	client = come(stage, "w");
-	peer_hear(server, 'S');
-	columns(server, 2);
-	peer_answer(server, "SELECT 0", 'I');
-	assert_ends_with(client, NOBODY);
 	stage_free(&stage);
 }
 
-/* Keys of a client's SCRAM login are used to log in to the server. */
-static void scram_keys_pass_through(void **state)
+/* ---- disconnects and timeouts ---- */
+
+static void client_may_go_while_it_queues(void **state)
 {
 	(void)state;
-	char hashed[256];
+	struct stage *stage = stage_new(AUTH, PLAIN);
+	struct peer *client = come(stage, "w"), *server = stage_server(stage);
+	peer_close(client);
+	stage_settle(stage);
+	assert_int_equal(map_count(stage->site.lookups), 0);
+	assert_true(list_is_empty(&stage_pool(stage)->waiting));
+	peer_first_packet(server);
+	peer_greet(server);
+	stage_settle(stage);
+	assert_int_equal(stage_pool(stage)->slots[SLOT_IDLE].count, 1);
+	stage_free(&stage);
+}
+
+/* The server finishes a query whose client has left and is used again. */
+static void client_may_go_while_it_runs(void **state)
+{
+	(void)state;
 	struct peer *client, *server;
 	struct stage *stage =
-	    asked(AUTH, "auth_type = scram-sha-256\n", &client, &server);
-	struct pool *pool;
-	answer(server, "w", scram_secret("found", hashed));
-	scram_login(client, "found");
-	own_server(stage);
-	pool = pool_of_w(stage);
-	assert_true(pool->credentials.has_login_keys);
-	assert_string_equal(pool_server_secret(pool)->text, hashed);
+	    asked(AUTH " auth_query_cache_time=9", PLAIN, &client, &server);
+	peer_close(client);
+	stage_settle(stage);
+	assert_int_equal(map_count(stage->site.lookups), 0);
+	client = come(stage, "w");
+	stage_settle(stage);
+	answer(server, "w", "late");
+	assert_string_equal(peer_hear(server, 'S'), ANSWERED);
+	answer(server, "w", "found");
+	peer_hear(client, 'R');
+	peer_text(client, 'p', "late");
+	assert_ends_with(client, WRONG);
 	stage_free(&stage);
 }
 
-/* ---- answers ---- */
-
-static void no_secret_fits_nothing(void **state)
+static void client_may_go_in_the_turn_of_the_answer(void **state)
 {
-	static const char *const tried[] = {"md5", "NULL", "null", "w"};
-	static const char *const secrets[] = {NULL, "", NULL, ""};
 	(void)state;
-	for (int i = 0; i < 4; i++) {
+	for (int order = 0; order < 2; order++) {
 		struct peer *client, *server;
 		struct stage *stage = asked(AUTH, PLAIN, &client, &server);
-		answer(server, "w", secrets[i]);
-		peer_hear(client, 'R');
-		peer_text(client, 'p', tried[i]);
-		assert_ends_with(client, WRONG);
-		stage_set(stage, "auth_type", "md5");
-		client = come(stage, "w");
-		peer_hear(server, 'S');
-		answer(server, "w", secrets[i]);
-		md5_answer(client, tried[i], "w");
-		assert_ends_with(client, WRONG);
-		stage_free(&stage);
-	}
-}
-
-static void no_row_is_nobody(void **state)
-{
-	(void)state;
-	struct peer *client, *server;
-	struct stage *stage = asked(AUTH, PLAIN, &client, &server);
-	columns(server, 2);
-	peer_answer(server, "SELECT 0", 'I');
-	/* a user that does not exist is asked for a password like any other */
-	peer_hear(client, 'R');
-	peer_text(client, 'p', "guess");
-	assert_ends_with(client, WRONG);
-	assert_null(catalog_find_user(stage->site.catalog, "w"));
-	/* the server connection can be used again */
-	assert_int_equal(stage_pool(stage)->slots[SLOT_IDLE].count, 1);
-	/* with md5 the client is told that there is no such user */
-	stage_set(stage, "auth_type", "md5");
-	client = come(stage, "w");
-	peer_hear(server, 'S');
-	columns(server, 2);
-	peer_answer(server, "SELECT 0", 'I');
-	assert_ends_with(client, NOBODY);
-	stage_free(&stage);
-}
-
-static void last_row_counts(void **state)
-{
-	(void)state;
-	struct peer *client, *server;
-	struct stage *stage = asked(AUTH, PLAIN, &client, &server);
-	columns(server, 2);
-	row(server, "x", "first");
-	row(server, "w", "last");
-	peer_answer(server, "SELECT 2", 'I');
-	peer_hear(client, 'R');
-	peer_text(client, 'p', "last");
-	stage_ready_server(stage);
-	peer_hear(client, 'Z');
-	client = come(stage, "w");
-	peer_hear(server, 'S');
-	columns(server, 2);
-	row(server, "w", "first");
-	row(server, "w", NULL);
-	peer_answer(server, "SELECT 2", 'I');
-	peer_hear(client, 'R');
-	peer_text(client, 'p', "first");
-	assert_ends_with(client, WRONG);
-	stage_free(&stage);
-}
-
-/* The login uses the name in the row: its limits, its pool, its servers. */
-static void name_in_the_row_is_who_it_is(void **state)
-{
-	(void)state;
-	struct peer *client, *server;
-	struct stage *stage = asked(AUTH, PLAIN, &client, &server);
-	answer(server, "other", "found");
-	peer_hear(client, 'R');
-	peer_text(client, 'p', "found");
-	stage_ready_server(stage);
-	peer_hear(client, 'Z');
-	assert_int_equal(
-	    catalog_find_user(stage->site.catalog, "other")->client_count, 1);
-	assert_null(catalog_find_user(stage->site.catalog, "w"));
-	stage_set(stage, "max_user_client_connections", "1");
-	client = come(stage, "w");
-	peer_hear(server, 'S');
-	answer(server, "other", "found");
-	peer_hear(client, 'R');
-	peer_text(client, 'p', "found");
-	assert_ends_with(client,
-	    "E:FATAL:client connections exceeded (max_user_client_connections)");
-	stage_free(&stage);
-}
-
-/* The answer may name a user of the list: servers still get the listed password. */
-static void listed_password_is_not_replaced(void **state)
-{
-	(void)state;
-	struct peer *client, *server;
-	struct stage *stage = asked(AUTH, PLAIN, &client, &server);
-	answer(server, "v", "found");
-	peer_hear(client, 'R');
-	peer_text(client, 'p', "found");
-	server = own_server(stage);
-	ask_for(server, AUTH_REQ_CLEARTEXT, NULL, 0);
-	stage_settle(stage);
-	assert_string_equal((const char *)server->in.bytes + 5, "secret");
-	stage_free(&stage);
-}
-
-static void what_does_not_matter_is_passed_over(void **state)
-{
-	(void)state;
-	struct peer *client, *server;
-	struct stage *stage = asked(AUTH, PLAIN, &client, &server);
-	struct buf b;
-	buf_init(&b, 0);
-	codec_put_notice(&b, "by the way", NULL);
-	codec_put_parameter_status(&b, "TimeZone", "Mars");
-	peer_send(server, b.bytes, b.len);
-	buf_done(&b);
-	answer(server, "w", "found");
-	assert_string_equal(peer_hear(client, 'R'), "R");
-	stage_free(&stage);
-}
-
-struct spoiling {
-	const char *what;
-	void (*spoil)(struct peer *server);
-	bool is_protocol_error;
-};
-
-static void spoil_columns(struct peer *server)
-{
-	columns(server, 3);
-}
-
-static void spoil_no_columns(struct peer *server)
-{
-	peer_put(server, '1', NULL, 0);
-	peer_put(server, '2', NULL, 0);
-	peer_put(server, 'n', NULL, 0);
-}
-
-static void spoil_error(struct peer *server)
-{
-	put_error(server, "function found(unknown) does not exist");
-	peer_ready(server, 'I');
-}
-
-/* The query fails after it has sent the row. */
-static void spoil_late_error(struct peer *server)
-{
-	columns(server, 2);
-	row(server, "w", "found");
-	put_error(server, "division by zero");
-}
-
-static void spoil_mid_answer(struct peer *server)
-{
-	columns(server, 2);
-	row(server, "w", "found");
-	peer_close(server);
-}
-
-static void spoil_order(struct peer *server)
-{
-	peer_text(server, 'C', "SELECT 1");
-}
-
-static void spoil_copy(struct peer *server)
-{
-	peer_put(server, '1', NULL, 0);
-	peer_put(server, '2', NULL, 0);
-	peer_put(server, 'n', NULL, 0);
-	peer_put(server, 'G', "\0\0\0", 3);
-}
-
-static void spoil_row(struct peer *server)
-{
-	columns(server, 2);
-	peer_put(server, 'D', "\0\2\0\0\0\1w\0\0\xff\xff", 11);
-}
-
-static void spoil_row_count(struct peer *server)
-{
-	columns(server, 2);
-	peer_put(server, 'D', "\0\1\0\0\0\1w", 7);
-}
-
-static void spoil_zero_byte(struct peer *server)
-{
-	columns(server, 2);
-	peer_put(server, 'D', "\0\2\0\0\0\3w\0x\0\0\0\1y", 14);
-}
-
-static void spoil_size(struct peer *server)
-{
-	columns(server, 2);
-	peer_send(server, "D\x10\0\0\0", 5);
-}
-
-static void spoil_transaction(struct peer *server)
-{
-	columns(server, 2);
-	row(server, "w", "found");
-	peer_answer(server, "SELECT 1", 'T');
-}
-
-static void spoilt_answers_let_nobody_in(void **state)
-{
-	static const struct spoiling spoilings[] = {
-	    {"three columns", spoil_columns, false},
-	    {"no columns", spoil_no_columns, false},
-	    {"error", spoil_error, false},
-	    {"late error", spoil_late_error, false},
-	    {"end", spoil_mid_answer, false},
-	    {"order", spoil_order, true},
-	    {"copy", spoil_copy, false},
-	    {"row", spoil_row, true},
-	    {"columns of a row", spoil_row_count, true},
-	    {"zero byte", spoil_zero_byte, true},
-	    {"size", spoil_size, true},
-	    {"transaction", spoil_transaction, false},
-	};
-	(void)state;
-	for (size_t i = 0; i < sizeof(spoilings) / sizeof(spoilings[0]); i++) {
-		struct peer *client, *server;
-		struct stage *stage = asked(AUTH, "", &client, &server);
-		spoilings[i].spoil(server);
-		if (strcmp(peer_last_words(client), CONFIG_ERROR) != 0)
-			fail_msg("%s: %s", spoilings[i].what, buf_text(&client->text));
+		if (order)
+			peer_close(client);
+		answer(server, "w", "found");
+		if (!order)
+			peer_close(client);
 		stage_settle(stage);
-		if ((stage->site.protocol_errors > 0) != spoilings[i].is_protocol_error)
-			fail_msg("%s: %d", spoilings[i].what,
-			    (int)stage->site.protocol_errors);
-		/* the server is never used again */
-		assert_int_equal(pool_server_count(stage_pool(stage)), 0);
-		assert_null(catalog_find_user(stage->site.catalog, "w"));
+		assert_int_equal(site_client_count(&stage->site), 0);
+		assert_int_equal(stage_pool(stage)->slots[SLOT_IDLE].count, 1);
 		stage_free(&stage);
 	}
 }
 
-static void refuse_null_name(struct peer *server)
+static void everything_may_end_while_it_runs(void **state)
 {
-	answer(server, NULL, "found");
-}
-
-static void refuse_empty_name(struct peer *server)
-{
-	answer(server, "", "found");
-}
-
-static void refuse_bytes(struct peer *server)
-{
-	put_error_of(server, "22021", "invalid byte sequence for encoding \"UTF8\"");
-	peer_ready(server, 'I');
-}
-
-static void refuse_by_function(struct peer *server)
-{
-	columns(server, 2);
-	row(server, "w", "found");
-	put_error_of(server, "P0001", "no such user");
-	peer_ready(server, 'I');
-}
-
-/* A name that cannot be looked up lets nobody in, and costs no server: strangers may
- * send any. */
-static void refused_names_cost_no_server(void **state)
-{
-	static void (*const refusals[])(struct peer *) = {
-	    refuse_null_name, refuse_empty_name, refuse_bytes, refuse_by_function};
 	(void)state;
-	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
-		struct peer *client, *server;
-		struct stage *stage = asked(AUTH, "", &client, &server);
-		for (int n = 0; n < 3; n++) {
-			refusals[i](server);
-			assert_ends_with(client, CONFIG_ERROR);
-			client = come(stage, "w");
-			assert_string_equal(peer_hear(server, 'S'), ANSWERED);
-		}
-		assert_int_equal(stage->dialed, 1);
-		assert_null(catalog_find_user(stage->site.catalog, "w"));
+	for (int is_running = 0; is_running < 2; is_running++) {
+		struct stage *stage = stage_new(AUTH, PLAIN);
+		struct peer *server;
+		come(stage, "w");
+		come(stage, "x");
+		if (is_running)
+			server = stage_ready_server(stage);
+		else
+			server = stage_server(stage);
+		stage_settle(stage);
+		(void)server;
 		stage_free(&stage);
 	}
+}
+
+static void limits_of_the_queue_hold(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new(AUTH, PLAIN "query_wait_timeout = 0.03\n");
+	assert_ends_with(come(stage, "w"), "E:FATAL:query_wait_timeout");
+	stage_set(stage, "query_wait_timeout", "0");
+	stage_set(stage, "query_timeout", "0.03");
+	assert_ends_with(come(stage, "w"), "E:FATAL:query_timeout");
+	stage_set(stage, "query_timeout", "0");
+	stage_set(stage, "client_login_timeout", "0.03");
+	assert_ends_with(come(stage, "w"), "E:FATAL:client_login_timeout");
+	assert_true(list_is_empty(&stage_pool(stage)->waiting));
+	stage_free(&stage);
+}
+
+/* Timeouts of the queue end with the wait; auth_query has its own timeout. */
+static void limits_of_the_queue_end(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage =
+	    asked(AUTH, PLAIN "query_wait_timeout = 0.05\n", &client, &server);
+	uint64_t end = loop_now(stage->site.loop) + 120000;
+	while (loop_now(stage->site.loop) < end)
+		stage_turn(stage);
+	answer(server, "w", "found");
+	peer_hear(client, 'R');
+	end = loop_now(stage->site.loop) + 120000;
+	while (loop_now(stage->site.loop) < end)
+		stage_turn(stage);
+	peer_text(client, 'p', "wrong");
+	assert_ends_with(client, WRONG);
+	stage_free(&stage);
+}
+
+static void query_has_an_end(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = stage_new(AUTH, PLAIN "query_timeout = 0.2\n");
+	client = come(stage, "w");
+	server = stage_ready_server(stage);
+	peer_hear(server, 'S');
+	assert_ends_with(client, CONFIG_ERROR);
+	peer_last_words(server);
+	stage_free(&stage);
+}
+
+static void login_has_an_end_while_it_runs(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage =
+	    asked(AUTH, PLAIN "client_login_timeout = 0.2\n", &client, &server);
+	assert_ends_with(client, "E:FATAL:client_login_timeout");
+	answer(server, "w", "found");
+	stage_settle(stage);
+	assert_int_equal(stage_pool(stage)->slots[SLOT_IDLE].count, 1);
+	stage_free(&stage);
+}
+
+static void pool_may_be_killed(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new(AUTH, PLAIN);
+	struct peer *client = come(stage, "w"), *server = stage_server(stage);
+	stage_settle(stage);
+	catalog_kill(stage->site.catalog, NULL, "database removed");
+	assert_ends_with(client, "E:FATAL:database removed");
+	peer_last_words(server);
+	stage_free(&stage);
+	stage = asked(AUTH, PLAIN, &client, &server);
+	catalog_kill(stage->site.catalog, NULL, "database removed");
+	assert_ends_with(client, CONFIG_ERROR);
+	stage_free(&stage);
+}
+
+static void pause_lets_it_end(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = asked(AUTH, PLAIN, &client, &server);
+	struct peer *late;
+	stage->site.catalog->paused = true;
+	catalog_schedule_all(stage->site.catalog, NULL);
+	late = come(stage, "x");
+	stage_settle(stage);
+	answer(server, "w", "found");
+	peer_hear(client, 'R');
+	assert_string_equal(peer_last_words(server), "X");
+	assert_string_equal(peer_heard(late), "");
+	stage->site.catalog->paused = false;
+	catalog_schedule_all(stage->site.catalog, NULL);
+	server = stage_ready_server(stage);
+	peer_hear(server, 'S');
+	stage_free(&stage);
+}
+
+static void shutdown_refuses_who_waits(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new(AUTH, PLAIN);
+	struct peer *client = come(stage, "w"), *late;
+	stage_settle(stage);
+	stage->site.catalog->refuse_waiting = true;
+	stage->site.shutdown = SHUTDOWN_WAIT_FOR_SERVERS;
+	late = come(stage, "x");
+	assert_ends_with(late, "E:FATAL:server shutting down");
+	catalog_schedule_all(stage->site.catalog, NULL);
+	assert_ends_with(client, "E:FATAL:server shutting down");
+	stage_free(&stage);
+}
+
+static void failing_server_is_told(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new(AUTH, PLAIN "server_login_retry = 60\n");
+	struct peer *client = come(stage, "w"), *server = stage_server(stage);
+	peer_first_packet(server);
+	put_error(server, "no such role");
+	assert_ends_with(client, "E:FATAL:no such role");
+	stage_settle(stage);
+	assert_ends_with(come(stage, "w"),
+	    "E:FATAL:server login has been failing, cached error: no such role "
+	    "(server_login_retry)");
+	stage_free(&stage);
+}
+
+static void reload_outdates_what_runs(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage =
+	    asked(AUTH " auth_query_cache_time=9", PLAIN, &client, &server);
+	stage_set(stage, "auth_user", "v");
+	answer(server, "w", "found");
+	peer_hear(client, 'R');
+	/* the query began before the change: its answer is not kept */
+	come(stage, "w");
+	assert_string_equal(peer_hear(server, 'S'), ANSWERED);
+	stage_free(&stage);
+}
+
+/* ---- answers that are kept ---- */
+
+#define KEPT AUTH " auth_query_cache_time=60"
+
+/* w is logged in with the password "found". */
+static struct stage *kept(const char *settings, struct peer **server)
+{
+	struct peer *client;
+	struct stage *stage = asked(KEPT, settings, &client, server);
+	answer(*server, "w", "found");
+	peer_hear(client, 'R');
+	peer_text(client, 'p', "found");
+	stage_ready_server(stage);
+	peer_hear(client, 'Z');
+	return stage;
+}
+
+static void kept_answer_is_used(void **state)
+{
+	(void)state;
+	struct peer *server;
+	struct stage *stage = kept(PLAIN, &server);
+	for (int i = 0; i < 3; i++) {
+		struct peer *client = come(stage, "w");
+		peer_hear(client, 'R');
+		peer_text(client, 'p', "found");
+		peer_hear(client, 'Z');
+	}
+	assert_string_equal(peer_heard(server), "");
+	stage_free(&stage);
+}
+
+static void changed_password_works_at_once(void **state)
+{
+	(void)state;
+	struct peer *server;
+	struct stage *stage = kept(PLAIN, &server);
+	struct peer *client = come(stage, "w"), *md5;
+	peer_hear(client, 'R');
+	peer_text(client, 'p', "changed");
+	peer_hear(server, 'S');
+	answer(server, "w", "changed");
+	peer_hear(client, 'Z');
+	client = come(stage, "w");
+	peer_hear(client, 'R');
+	peer_text(client, 'p', "changed");
+	peer_hear(client, 'Z');
+	stage_set(stage, "auth_type", "md5");
+	/* SET has dropped the cached answer */
+	md5 = come(stage, "w");
+	peer_hear(server, 'S');
+	answer(server, "w", "changed");
+	md5_answer(md5, "changed", "w");
+	peer_hear(md5, 'Z');
+	md5 = come(stage, "w");
+	md5_answer(md5, "again", "w");
+	peer_hear(server, 'S');
+	answer(server, "w", "again");
+	peer_hear(md5, 'Z');
+	stage_free(&stage);
+}
+
+static void wrong_password_is_asked_about_once(void **state)
+{
+	(void)state;
+	struct peer *server;
+	struct stage *stage = kept(PLAIN, &server);
+	struct peer *client = come(stage, "w");
+	peer_hear(client, 'R');
+	peer_text(client, 'p', "wrong");
+	assert_string_equal(peer_hear(server, 'S'), ANSWERED);
+	answer(server, "w", "found");
+	assert_ends_with(client, WRONG);
+	/* the user disappears meanwhile */
+	client = come(stage, "w");
+	peer_hear(client, 'R');
+	peer_text(client, 'p', "wrong");
+	peer_hear(server, 'S');
+	columns(server, 2);
+	peer_answer(server, "SELECT 0", 'I');
+	assert_ends_with(client, WRONG);
+	/* the password changes meanwhile */
+	client = come(stage, "w");
+	peer_hear(client, 'R');
+	peer_text(client, 'p', "wrong");
+	peer_hear(server, 'S');
+	answer(server, "other", "wrong");
+	assert_ends_with(client, WRONG);
+	stage_free(&stage);
+}
+
+static void client_may_go_while_asked_again(void **state)
+{
+	(void)state;
+	struct peer *server;
+	struct stage *stage = kept(PLAIN, &server);
+	struct peer *client = come(stage, "w");
+	peer_hear(client, 'R');
+	peer_text(client, 'p', "wrong");
+	peer_hear(server, 'S');
+	peer_close(client);
+	stage_settle(stage);
+	answer(server, "w", "found");
+	stage_settle(stage);
+	assert_int_equal(map_count(stage->site.lookups), 0);
+	stage_free(&stage);
+}
+
+static void failed_scram_drops_the_answer(void **state)
+{
+	(void)state;
+	struct peer *server;
+	char hashed[256];
+	struct stage *stage = kept(PLAIN, &server);
+	stage_set(stage, "auth_type", "scram-sha-256");
+	struct peer *client = come(stage, "w");
+	peer_hear(server, 'S');
+	answer(server, "w", scram_secret("found", hashed));
+	scram_login(client, "found");
+	peer_hear(client, 'Z');
+	client = come(stage, "w");
+	scram_login(client, "changed");
+	assert_ends_with(client, "E:FATAL:SASL authentication failed");
+	client = come(stage, "w");
+	peer_hear(server, 'S');
+	answer(server, "w", scram_secret("changed", hashed));
+	scram_login(client, "changed");
+	peer_hear(client, 'Z');
+	stage_free(&stage);
+}
+
+static void reload_and_reconnect_drop_all(void **state)
+{
+	(void)state;
+	struct peer *server;
+	struct stage *stage = kept(PLAIN, &server);
+	struct peer *client;
+	stage_users(stage, "\"u\" \"secret\"\n");
+	client = come(stage, "w");
+	peer_hear(server, 'S');
+	answer(server, "w", "found");
+	peer_hear(client, 'R');
+	catalog_mark_dirty(stage->site.catalog, NULL);
+	client = come(stage, "w");
+	server = stage_ready_server(stage);
+	assert_string_equal(peer_hear(server, 'S'), ANSWERED);
+	stage_free(&stage);
+}
+
+static void kept_answer_grows_old(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage =
+	    asked(AUTH, PLAIN "auth_query_cache_time = 0.05\n", &client, &server);
+	answer(server, "w", "found");
+	peer_hear(client, 'R');
+	uint64_t end = loop_now(stage->site.loop) + 60000;
+	while (loop_now(stage->site.loop) < end)
+		stage_turn(stage);
+	come(stage, "w");
+	assert_string_equal(peer_hear(server, 'S'), ANSWERED);
+	stage_free(&stage);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(name_is_a_parameter),
-	    cmocka_unit_test(found_secret_serves_both_logins),
-	    cmocka_unit_test(forced_user_of_the_database_is_not_asked),
-	    cmocka_unit_test(listed_users_are_not_asked_for),
-	    cmocka_unit_test(every_method_takes_what_was_found),
-	    cmocka_unit_test(trust_needs_a_row),
-	    cmocka_unit_test(scram_keys_pass_through),
-	    cmocka_unit_test(no_secret_fits_nothing),
-	    cmocka_unit_test(no_row_is_nobody),
-	    cmocka_unit_test(last_row_counts),
-	    cmocka_unit_test(name_in_the_row_is_who_it_is),
-	    cmocka_unit_test(listed_password_is_not_replaced),
-	    cmocka_unit_test(what_does_not_matter_is_passed_over),
-	    cmocka_unit_test(spoilt_answers_let_nobody_in),
-	    cmocka_unit_test(refused_names_cost_no_server),
+	    cmocka_unit_test(database_to_ask_must_be_there),
+	    cmocka_unit_test(settings_are_those_of_the_database_first),
+	    cmocka_unit_test(many_clients_one_query),
+	    cmocka_unit_test(other_names_are_other_queries),
+	    cmocka_unit_test(client_may_go_while_it_queues),
+	    cmocka_unit_test(client_may_go_while_it_runs),
+	    cmocka_unit_test(client_may_go_in_the_turn_of_the_answer),
+	    cmocka_unit_test(everything_may_end_while_it_runs),
+	    cmocka_unit_test(limits_of_the_queue_hold),
+	    cmocka_unit_test(limits_of_the_queue_end),
+	    cmocka_unit_test(query_has_an_end),
+	    cmocka_unit_test(login_has_an_end_while_it_runs),
+	    cmocka_unit_test(pool_may_be_killed),
+	    cmocka_unit_test(pause_lets_it_end),
+	    cmocka_unit_test(shutdown_refuses_who_waits),
+	    cmocka_unit_test(failing_server_is_told),
+	    cmocka_unit_test(reload_outdates_what_runs),
+	    cmocka_unit_test(kept_answer_is_used),
+	    cmocka_unit_test(changed_password_works_at_once),
+	    cmocka_unit_test(wrong_password_is_asked_about_once),
+	    cmocka_unit_test(client_may_go_while_asked_again),
+	    cmocka_unit_test(failed_scram_drops_the_answer),
+	    cmocka_unit_test(reload_and_reconnect_drop_all),
+	    cmocka_unit_test(kept_answer_grows_old),
 	};
 	return stage_run_twice(tests);
 }
