@@ -16,6 +16,8 @@
 void schema_expect(struct server *server, const struct sql_effects *effects);
 /* A CommandComplete has come. */
 void schema_note_tag(struct server *server, const struct message *m);
+/* A ReadyForQuery outside of a block has come, which is still in the ledger. */
+void schema_note_ready(struct server *server);
 /* Everything that was sent is answered. */
 void schema_settle(struct server *server);
 /* Does a text mean what it has always meant in this generation, for all that is known?

@@ -257,7 +257,7 @@ static int back_read(
 	}
 	server->noted = 0;
 	if (server->status == 'I')
-		server_settle_schema(server);
+		schema_note_ready(server);
 	/* the client gets an error instead of this ReadyForQuery */
 	if (server->status != 'I' && !server->slot.is_replication &&
 	    pool_mode(server->slot.pool) == POOL_MODE_STATEMENT) {

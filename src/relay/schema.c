@@ -35,6 +35,16 @@ void schema_note_tag(struct server *server, const struct message *m)
 	    effects_is_schema_tag((const char *)message_body(m), len - (len > 0));
 }
 
+void schema_note_ready(struct server *server)
+{
+	/* the change may still be on its way, behind what this one answers */
+	bool is_pending =
+	    server->changes_schema && pipeline_count(&server->pipeline) > 1;
+
+	server_settle_schema(server);
+	server->changes_schema = is_pending;
+}
+
 void schema_settle(struct server *server)
 {
 	server->link.schema.sent = server->link.schema.sent_cut = false;

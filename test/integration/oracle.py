@@ -48,8 +48,7 @@ SESSION = [("session", "session", 200)]
 ENGINES = ("epoll", "auto")
 PIECES = [("pieces, %s" % e, "transaction", 200, e) for e in ENGINES]
 SESSION_PIECES = [("session in pieces, %s" % e, "session", 200, e) for e in ENGINES]
-SCHEMA = [("schema, epoll", "transaction", 200, "epoll"), ("schema, auto", "transaction", 200, "auto"),
-          ("schema, 3 workers", "transaction", 200, "epoll", 3)]
+SCHEMA = [("schema, %s, %d workers" % (e, n), "transaction", 200, e, n) for e in ENGINES for n in (1, 3)]
 ENGINES_AND_WORKERS = [("%s, %d workers" % (e, n), "transaction", 200, e, n) for e in ENGINES for n in (1, 3)]
 # Pools of 1 to 3 servers.
 KEEP = {"keep_%d" % size: [("keep %d, %s, %d workers" % (size, e, n), "keep_%d" % size, prepared, e, n)
