@@ -184,6 +184,7 @@ struct site {
 	struct slab *replay_slab;            /* see relay/replay.h */
 	struct slab *name_map_slab;          /* see relay/name_map.h */
 	struct login_answers *login_answers; /* see relay/login_answer.h */
+	struct list vacating;                /* see relay/vacate.h */
 	const struct process_verbs *verbs;
 	const struct server_events *server_events;
 	/* Gives a server that has just logged in the shared statements that another one

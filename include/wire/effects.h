@@ -87,6 +87,8 @@ struct sql_effects {
 	/* it may change, for the rest of the transaction, how texts are understood: SET
 	 * of such a parameter, RESET, CREATE, DO and the like */
 	bool is_unusual : 1;
+	/* the first statement is CREATE, ALTER or DROP DATABASE: see sql_vacated.h */
+	bool vacates : 1;
 };
 
 /* What the caller of effects_of_text wants to know. */
@@ -146,7 +148,7 @@ static inline bool effects_is_nothing(const struct sql_effects *e)
 	       !r->has_default && e->command.kind == COMMAND_NONE && !e->forgets &&
 	       !e->may_forget && !e->hides_forgetting && !e->changes_schema &&
 	       !e->makes_temp && !e->drops_table && !e->is_command && !e->reads_clock &&
-	       !e->is_cut && !e->is_unusual;
+	       !e->is_cut && !e->is_unusual && !e->vacates;
 }
 
 /* Adds the effects of a later text to those of earlier ones. */

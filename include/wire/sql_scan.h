@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
+
 enum sql_token_kind {
 	SQL_END,    /* the text ends here */
 	SQL_WORD,   /* a keyword or an unquoted name */
@@ -61,6 +63,10 @@ struct sql_filter {
  * fast way through a text in which little is of interest. */
 void sql_scan_find(struct sql_scan *s, const struct sql_filter *filter,
     bool wants_strings, struct sql_token *t, struct sql_token *before);
+
+/* Appends the name that the scan's last token is, as PostgreSQL has it, with a NUL.
+ * What is no name, and one that is written with U&, becomes a name that nothing has. */
+void sql_name_put(const struct sql_scan *s, const struct sql_token *t, struct buf *out);
 
 /* Whether the token is this unquoted word.  `word` is in lower case. */
 bool sql_token_is(const struct sql_token *t, const char *word);

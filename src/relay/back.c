@@ -24,6 +24,7 @@
 #include "relay/slow_log.h"
 #include "relay/sql_statements.h"
 #include "relay/statements.h"
+#include "relay/vacate.h"
 #include "session/server_role.h"
 #include "wire/codec.h"
 #include "wire/message.h"
@@ -192,6 +193,7 @@ static enum step back_settled(struct server *server, struct client *client)
 	back_end_query(server, client, server->last_us);
 	session_state_settle(server);
 	schema_settle(server);
+	vacate_settle(server);
 	if (server->status == 'I' && pin_question_is_due(server) &&
 	    pin_question_ask(server, client, true)) {
 		clocks_arm_link(server, client);

@@ -19,6 +19,7 @@
 #include "relay/sql_statements.h"
 #include "relay/statements.h"
 #include "relay/unnamed.h"
+#include "relay/vacate.h"
 #include "wire/message.h"
 #include "wire/prepared.h"
 
@@ -261,6 +262,8 @@ static enum step pass_text(struct client *client, struct server *server,
 	if (sql_facts_find(m, &text, &len)) {
 		session_state_expect(
 		    server, &facts->effects, is_tracked ? m : NULL, text, len);
+		if (facts->effects.vacates)
+			vacate_begin(server, text, len);
 		/* a named statement that is tracked runs at its Bind */
 		if (client->listening &&
 		    (m->type == 'Q' || !is_tracked || !m->bytes[5]))

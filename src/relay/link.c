@@ -14,6 +14,7 @@
 #include "relay/session_state.h"
 #include "relay/sql_statements.h"
 #include "relay/statements.h"
+#include "relay/vacate.h"
 
 bool link_begin(struct client *client, struct server *server)
 {
@@ -93,6 +94,7 @@ void link_end(struct client *client, struct server *server)
 	struct link *link = &server->link;
 
 	listen_sender_unlink(server);
+	vacate_settle(server);
 	server->leaks_left |= (link->pin.kinds | link->pin.made) & LEAK_KINDS;
 	/* the client has gone before the server could be asked */
 	if (link->pin.made & (LEAK_UNSEEN | LEAK_PLACEHOLDER))

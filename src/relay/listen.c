@@ -10,8 +10,6 @@
 #include "wire/codec.h"
 #include "wire/sql_scan.h"
 
-enum { CHANNEL_MAX = 63 }; /* PostgreSQL cuts longer names */
-
 static atomic_ullong *place_of(const struct server *server)
 {
 	return &server->slot.pool->part.whole->listener;
@@ -23,31 +21,6 @@ bool listen_is_shared(const struct server *server)
 }
 
 /* ---- UNLISTEN ---- */
-
-/* Appends the name of a channel as PostgreSQL has it, with its NUL; one that no channel
- * has if it is written with U&. */
-static void put_name(const struct sql_token *t, struct buf *out)
-{
-	size_t from = out->len;
-
-	if (t->kind != SQL_WORD && (t->kind != SQL_NAME || *t->from != '"')) {
-		buf_put_str(out, "\001");
-		return;
-	}
-	for (size_t i = 0; i < t->len; i++) {
-		char c = t->at[i];
-		if (t->kind == SQL_WORD && c >= 'A' && c <= 'Z')
-			c = (char)(c - 'A' + 'a');
-		buf_put_u8(out, (uint8_t)c);
-		/* it is doubled */
-		i += t->kind == SQL_NAME && c == '"';
-	}
-	if (!out->failed && out->len - from > CHANNEL_MAX)
-		for (out->len = from + CHANNEL_MAX;
-		     (out->bytes[out->len] & 0xc0) == 0x80;)
-			out->len--;
-	buf_put_u8(out, 0);
-}
 
 void listen_note_text(
     struct client *client, const char *text, size_t len, bool has_escapes)
@@ -69,7 +42,7 @@ void listen_note_text(
 		if (sql_token_is_mark(&t, '*'))
 			buf_put_str(&l->sent, "");
 		else
-			put_name(&t, &l->sent);
+			sql_name_put(&s, &t, &l->sent);
 	}
 }
 

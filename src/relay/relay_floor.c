@@ -12,6 +12,7 @@
 #include "relay/server_prepared.h"
 #include "relay/session_state.h"
 #include "relay/unnamed.h"
+#include "relay/vacate.h"
 #include "session/workers.h"
 #include "wire/prepared.h"
 
@@ -36,6 +37,7 @@ void relay_floor_init(struct site *site)
 	site->leak_table = leak_table_new();
 	site->listens = listen_table_new(site, listen_hub_drop);
 	site->login_answers = login_answers_new();
+	list_init(&site->vacating);
 	site->text_counts_slab = common_texts_slab(&site->mem);
 	site->unnamed_slab = unnamed_slab(&site->mem);
 	site->replay_slab = replay_slab(&site->mem);
@@ -50,6 +52,7 @@ void relay_floor_done(struct site *site)
 	leak_table_free(&site->leak_table);
 	listen_table_free(&site->listens);
 	login_answers_free(&site->login_answers);
+	vacate_stop(site);
 	common_texts_free(site);
 	slab_free(&site->text_counts_slab);
 	slab_free(&site->unnamed_slab);

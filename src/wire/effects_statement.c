@@ -258,6 +258,7 @@ static bool has_no_dependents(const struct sql_token *t)
  * verb and OR REPLACE. */
 static void note_object(struct effects_look *l, bool is_drop)
 {
+	l->effects.vacates |= l->statements == 0 && is_word(l, "database");
 	if (is_word(l, "temp") || is_word(l, "temporary"))
 		l->effects.makes_temp = true;
 	else if (is_drop && is_word(l, "table"))

@@ -12,6 +12,8 @@
 #	define SQL_SCAN_LOOKED_AT(count) ((void)0)
 #endif
 
+enum { NAME_MOST = 63 }; /* PostgreSQL cuts longer names */
+
 /* Classes of bytes.  The classes up to MARK are always tokens of one byte; those from
  * DIGIT on can be part of a word. */
 enum {
@@ -328,4 +330,28 @@ void sql_scan_find(struct sql_scan *s, const struct sql_filter *filter,
 		    .to = word_to,
 		    .at = word,
 		    .len = (size_t)(word_to - word)};
+}
+
+void sql_name_put(const struct sql_scan *s, const struct sql_token *t, struct buf *out)
+{
+	bool is_unicode = sql_token_is(t, "u") && s->at < s->end && *s->at == '&';
+	size_t from = out->len;
+
+	if (is_unicode || (t->kind != SQL_WORD && t->kind != SQL_NAME)) {
+		buf_put_str(out, "\001");
+		return;
+	}
+	for (size_t i = 0; i < t->len; i++) {
+		char c = t->at[i];
+		if (t->kind == SQL_WORD && c >= 'A' && c <= 'Z')
+			c = (char)(c - 'A' + 'a');
+		buf_put_u8(out, (uint8_t)c);
+		/* it is doubled */
+		i += t->kind == SQL_NAME && c == '"';
+	}
+	if (!out->failed && out->len - from > NAME_MOST)
+		for (out->len = from + NAME_MOST;
+		     (out->bytes[out->len] & 0xc0) == 0x80;)
+			out->len--;
+	buf_put_u8(out, 0);
 }

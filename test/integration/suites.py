@@ -1,8 +1,8 @@
 """The tests that drivers bring along, run against any address: what passes straight to PostgreSQL has to pass
 through the pooler.
 
-They come from the drivers' source packages (PyPI) and modules (Go), of the versions that the venv and
-drivers/go/go.mod have, and are kept in the build folder."""
+They come from the source packages (PyPI) and modules (Go) of drivers and frameworks, drivers of the versions that the
+venv and drivers/go/go.mod have, and are kept in the build folder."""
 
 import fcntl
 import glob
@@ -35,20 +35,27 @@ def fetched(name, fetch):
     return folder
 
 
-def sdist(package, installed):
-    """The source package of the version that is installed."""
+def pip(*arguments):
+    subprocess.run([sys.executable, "-m", "pip", "-q", *arguments], check=True, text=True, stdout=subprocess.PIPE,
+                   stderr=subprocess.STDOUT, timeout=300)
+
+
+def sdist(package, installed=None, parts=("tests",), needs=()):
+    """The source package, of the version that is installed or of the one that is given with it: these parts of it,
+    and what it needs beside the venv in the folder `needs`."""
     def fetch(folder):
         os.makedirs(folder)
-        subprocess.run([sys.executable, "-m", "pip", "-q", "download", "--no-deps", "--no-binary", package, "-d", folder,
-                        "%s==%s" % (package, importlib.metadata.version(installed))],
-                       check=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+        pip("download", "--no-deps", "--no-binary", package.partition("=")[0], "-d", folder,
+            "%s==%s" % (package, importlib.metadata.version(installed)) if installed else package)
         archive, = glob.glob(os.path.join(folder, "*.tar.gz"))
         with tarfile.open(archive) as packed:
             for member in packed.getmembers():
                 member.name = member.name.partition("/")[2]
-                if member.name.startswith("tests"):
+                if member.name.partition("/")[0] in parts:
                     packed.extract(member, folder)
         os.remove(archive)
+        if needs:
+            pip("install", "--no-deps", "--target", os.path.join(folder, "needs"), *needs)
     return fetch
 
 
@@ -73,11 +80,18 @@ def run(command, folder, env):
     return done.stdout
 
 
-def pytest_results(folder, place, env, more=()):
-    """Returns ({test: whether it passed}, output)."""
+def discard(report):
+    """A run that makes no report must not find that of the run before."""
+    if os.path.exists(report):
+        os.remove(report)
+
+
+def pytest_results(folder, place, env):
+    """Returns ({test: whether it passed}, output). SUITE_TESTS: other arguments than the folder `tests`."""
     report = os.path.join(place, "report.xml")
+    discard(report)
     output = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout=60", "-o", "addopts=",
-                  "--rootdir", folder, "--junitxml", report, *more, "tests"], folder, env)
+                  "--rootdir", folder, "--junitxml", report, *env.get("SUITE_TESTS", "tests").split()], folder, env)
     results = {}
     for case in xml.etree.ElementTree.parse(report).iter("testcase"):
         kinds = {child.tag for child in case}
@@ -103,22 +117,55 @@ def go_results(folder, place, env):
     return results, "\n".join(texts)
 
 
-# name: (how it is fetched, how it is run, its environment)
+def django_results(folder, place, env):
+    report = os.path.join(place, "report.json")
+    discard(report)
+    output = run([sys.executable, "runtests.py", "--settings", "suite_django", "--noinput", "--parallel", "1",
+                  *env["SUITE_TESTS"].split()], os.path.join(folder, "tests"),
+                 dict(env, SUITE_REPORT=report, PYTHONPATH=os.pathsep.join(
+                     [folder, os.path.join(folder, "needs"), os.path.dirname(os.path.abspath(__file__))])))
+    with open(report) as told:
+        return json.load(told), output
+
+
+def sqlalchemy(driver):
+    return (sdist("sqlalchemy==2.1.9", parts=("lib", "test", "setup.cfg", "pyproject.toml"), needs=("greenlet",)),
+            pytest_results, lambda port: {
+                "PYTHONPATH": "needs",
+                "SUITE_TESTS": "-p warnings --dburi postgresql+%s://owner@127.0.0.1:%d/suite "
+                               "test/dialect/postgresql test/dialect/test_suite.py" % (driver, port)})
+
+
+def django(driver):
+    return (sdist("django==5.2.19", parts=("django", "tests"), needs=("asgiref", "psycopg_pool")),
+            django_results, lambda port: {
+                "PGHOST": "127.0.0.1", "PGPORT": str(port), "PGUSER": "owner", "PGDATABASE": "suite",
+                "SUITE_DRIVER": driver, "SUITE_TESTS": "backends transactions transaction_hooks"})
+
+
+# What a suite expects in its database.
+SETUP = {"sqlalchemy": ["create schema test_schema", "create schema test_schema_2"]}
+
+# name: (how it is fetched, how it is run, its environment). Behind a slash stands with which driver.
 SUITES = {
     "psycopg2": (sdist("psycopg2", "psycopg2-binary"), pytest_results, lambda port: {
         "PSYCOPG2_TESTDB": "suite", "PSYCOPG2_TESTDB_HOST": "127.0.0.1", "PSYCOPG2_TESTDB_PORT": str(port),
         "PSYCOPG2_TESTDB_USER": "owner"}),
-    "asyncpg": (sdist("asyncpg", "asyncpg"), pytest_results, lambda port: {
-        "PGHOST": "127.0.0.1", "PGPORT": str(port), "PGUSER": "owner", "PGDATABASE": "suite"}),
+    "asyncpg": (sdist("asyncpg", "asyncpg", needs=("distro",)), pytest_results, lambda port: {
+        "PYTHONPATH": "needs", "PGHOST": "127.0.0.1", "PGPORT": str(port), "PGUSER": "owner",
+        "PGDATABASE": "postgres"}),  # some of them name it
     "lib-pq": (module("github.com/lib/pq"), go_results, lambda port: {
         "PGHOST": "127.0.0.1", "PGPORT": str(port), "PGUSER": "owner", "PGDATABASE": "suite", "PGSSLMODE": "disable"}),
     "pgx": (module("github.com/jackc/pgx/v5"), go_results, lambda port: {
         "PGX_TEST_DATABASE": "host=127.0.0.1 port=%d user=owner database=suite sslmode=disable" % port,
         "PGHOST": "127.0.0.1", "PGPORT": str(port), "PGUSER": "owner", "PGDATABASE": "suite", "PGSSLMODE": "disable"}),
+    "sqlalchemy/psycopg2": sqlalchemy("psycopg2"), "sqlalchemy/psycopg": sqlalchemy("psycopg"),
+    "sqlalchemy/asyncpg": sqlalchemy("asyncpg"),
+    "django/psycopg2": django("psycopg2"), "django/psycopg": django("psycopg"),
 }
 
 
 def results(name, port, place):
     """Returns ({test: whether it passed}, output). Raises toolchain.Missing."""
     fetch, runs, env = SUITES[name]
-    return runs(fetched(name, fetch), place, env(port))
+    return runs(fetched(name.partition("/")[0], fetch), place, env(port))

@@ -456,3 +456,61 @@ def test_takeover(make, restart):  # noqa: F811
     one.query("drop table left_here")
     assert kinds(pooler) == []
     two.query("listen here")
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_database_without_clients_can_be_dropped_renamed_and_copied(make_pooler, pg, workers):
+    """PostgreSQL waits for 5 s until nobody is connected: servers at rest leave by themselves."""
+    pooler = make_pooler({"*": "host=127.0.0.1 port=%d auth_user=owner" % pg.port},
+                         settings={"pool_mode": "transaction", "session_state": "keep", "workers": workers,
+                                   "auth_query": "select rolname, '' from pg_roles where rolname = $1"})
+    admin = pooler.connect(user="owner", database="postgres")
+    admin.query("create database vacated")
+
+    def used(database, sql="select 1"):
+        clients = [pooler.connect(user="owner", database=database) for _ in range(2 * workers)]
+        for client in clients:
+            client.query("begin")
+            client.query(sql)
+        return clients
+
+    def leave(clients):
+        for client in clients:
+            client.close()
+
+    # servers that rest, and one that is being reset while the statement runs
+    leave(used("vacated", "create temp table left_here (a int)"))
+    admin.query('alter database vacated rename to "Vacated 2"')
+    leave(used("Vacated 2"))
+    admin.query('create database vacated template "Vacated 2"')
+    leave(used("vacated"))
+    extended(admin, "drop database vacated")
+    # its own connection does not count
+    own = pooler.connect(user="owner", database="Vacated 2")
+    leave(used("Vacated 2"))
+    own.query('create database vacated template "Vacated 2"')
+    own.close()
+    admin.query("drop database vacated")
+    # that of another client does, as without a pooler
+    other = pooler.connect(user="owner", database="Vacated 2")
+    at = backend(other)
+    assert error_of(simple(admin, 'drop database "Vacated 2"'))["C"] == "55006"
+    assert backend(other) == at
+    other.close()
+    admin.query('drop database "Vacated 2"')
+
+
+def test_without_keep_nobody_leaves_a_database(make_pooler, pg):
+    pooler = make_pooler({"*": "host=127.0.0.1 port=%d auth_user=owner" % pg.port},
+                         settings={"pool_mode": "transaction",
+                                   "auth_query": "select rolname, '' from pg_roles where rolname = $1"})
+    admin = pooler.connect(user="owner", database="postgres")
+    admin.query("create database vacated")
+    with pooler.connect(user="owner", database="vacated") as client:
+        client.query("select 1")
+    admin.query("drop database vacated with (force)")
+    admin.query("create database vacated")
+    with pooler.connect(user="owner", database="vacated") as client:
+        client.query("select 1")
+    assert error_of(simple(admin, "drop database vacated"))["C"] == "55006"
+    admin.query("drop database vacated with (force)")

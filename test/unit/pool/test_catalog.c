@@ -14,6 +14,7 @@
 /* clang-format on */
 
 #include "base/mem.h"
+#include "pool/vacate.h"
 #include "pool_fixture.h"
 
 static void pools_are_found_again(void **state)
@@ -124,6 +125,62 @@ static void client_limits(void **state)
 		assert_true(user_may_enter(v, false));
 	for (int i = 0; i < 4; i++)
 		database_leave(a);
+	fixture_done(&w);
+}
+
+static void databases_without_clients_are_vacated(void **state)
+{
+	struct fixture w;
+	struct slot slots[3];
+	struct pool_request requests[3];
+	struct verdict v;
+
+	(void)state;
+	fixture_init(&w, "[databases]\nadmin=host=h dbname=postgres\n"
+			 "a=host=h\nb=host=h dbname=a\nc=host=other dbname=a\n"
+			 "[pgbouncer]\npool_mode=transaction\n");
+	for (int i = 0; i < 3; i++) {
+		struct pool *pool = fixture_pool(&w,
+		    i == 0   ? "a"
+		    : i == 1 ? "b"
+			     : "c",
+		    "u");
+		requests[i] = (struct pool_request){.pool = NULL};
+		slots[i] = (struct slot){.pool = NULL};
+		database_enter(pool->database, false);
+		fixture_join(pool, &requests[i]);
+		fixture_ask(&w, &requests[i], VERDICT_WAIT);
+		fixture_dial(&w, pool, &slots[i], VERDICT_GRANT);
+		fixture_give(&w, &slots[i], VERDICT_REST);
+	}
+	struct database *a = catalog_find_database(w.c, "a");
+	struct database *b = catalog_find_database(w.c, "b");
+	/* clients of both entries use it */
+	assert_int_equal(vacate_next(w.c, "a", "admin", false).kind, VERDICT_NONE);
+	database_leave(b);
+	assert_int_equal(vacate_next(w.c, "a", "admin", false).kind, VERDICT_NONE);
+	assert_int_equal(vacate_next(w.c, "a", "gone", false).kind, VERDICT_NONE);
+	/* the only client wants it for itself */
+	assert_int_equal(vacate_next(w.c, "a", "a", false).kind, VERDICT_NONE);
+	v = vacate_next(w.c, "a", "a", true);
+	assert_int_equal(v.kind, VERDICT_RETIRE);
+	assert_ptr_equal(v.slot, &slots[0]);
+	fixture_gone(&w, &slots[0]);
+	database_leave(a);
+	w.c->is_offered = true;
+	assert_int_equal(vacate_next(w.c, "a", "admin", false).kind, VERDICT_NONE);
+	w.c->is_offered = false;
+	v = vacate_next(w.c, "a", "admin", false);
+	assert_int_equal(v.kind, VERDICT_RETIRE);
+	assert_ptr_equal(v.slot, &slots[1]);
+	fixture_gone(&w, &slots[1]);
+	/* that of the other host is another one */
+	assert_int_equal(vacate_next(w.c, "a", "admin", false).kind, VERDICT_NONE);
+	assert_int_equal(slots[2].state, SLOT_IDLE);
+	database_leave(catalog_find_database(w.c, "c"));
+	for (int i = 0; i < 3; i++)
+		pool_part(&requests[i]);
+	fixture_gone(&w, &slots[2]);
 	fixture_done(&w);
 }
 
@@ -740,6 +797,7 @@ int main(void)
 	    cmocka_unit_test(pools_are_found_again),
 	    cmocka_unit_test(values_in_force),
 	    cmocka_unit_test(client_limits),
+	    cmocka_unit_test(databases_without_clients_are_vacated),
 	    cmocka_unit_test(changed_entries),
 	    cmocka_unit_test(unchanged_entries),
 	    cmocka_unit_test(entries_keep_their_databases),
