@@ -63,7 +63,9 @@ enum statement_fate statements_close_at_rest(
 	case PREPARED_UNNAMED:
 		unnamed_forget(client);
 		break;
-	case PREPARED_PORTAL: /* no portal exists outside a transaction */
+	case PREPARED_PORTAL:
+		/* that of a deferred BEGIN; no other exists outside a transaction */
+		client->block.has_portal &= m->bytes[6] != 0;
 		break;
 	case PREPARED_PARTIAL:
 	case PREPARED_BROKEN:

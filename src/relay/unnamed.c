@@ -315,6 +315,9 @@ int unnamed_share(struct client *client, struct server *server,
 	u->tag = tag;
 	u->in_flight = tag != 0;
 	u->is_parsed = !tag;
+	/* the client has been told that it has this one */
+	if (!tag)
+		free_older(slab_of(client), u);
 	return 0;
 }
 

@@ -91,6 +91,9 @@ SEQUENCES = {
                        [wire.bind("", "s", ["x"]) + wire.execute() + SYNC], *q("rollback")],
     "portal": [[run("begin")], [wire.parse("", "select generate_series(1, 3)") + wire.bind("p")
                + wire.execute("p", 2) + SYNC], [wire.execute("p", 2) + SYNC], [run("commit")]],
+    "portal of the begin": [[run("begin")], [wire.describe("P") + wire.execute() + SYNC], *q("rollback")],
+    "portal closed meanwhile": [[run("begin")], [wire.close("P") + wire.describe("P") + SYNC], *q("rollback")],
+    "snapshot": q("begin isolation level repeatable read", "set transaction snapshot '00000003-00000002-1'", "rollback"),
     "begin with a parameter": [[wire.parse("", "begin", [23]) + wire.bind("", "", ["1"]) + wire.execute() + SYNC],
                                *q("rollback")],
     "begin with formats": [[wire.parse("", "begin") + wire.bind(results=[1]) + wire.execute() + SYNC],

@@ -251,6 +251,10 @@ SEQUENCES = {
                  wire.describe("P", "c") + SYNC, "commit"],
     "only a parse": [wire.parse("", SELECT) + SYNC, wire.parse("", SELECT) + wire.parse("", SELECT) + SYNC],
     "two of them and a third": [wire.parse("", SELECT) + LATER + wire.bind() + wire.execute() + SYNC],
+    "a query in the segment": [wire.parse("", SELECT) + wire.query("select 5"), wire.bind("", "", ("1",)) + SYNC],
+    "a call in the segment": [wire.parse("", SELECT) + wire.message("F", b"\0\0\5\x4c\0\0\0\0\0\0"), THEN],
+    "a copy that fails": [wire.parse("", SELECT) + SYNC, wire.parse("", "copy thing from stdin") + wire.bind()
+                          + wire.execute() + wire.copy_data("x\n") + wire.copy_done() + SYNC, run(SELECT, "1")],
     "nothing else": [SYNC, wire.bind() + SYNC],
     "an insert": ["begin", run("insert into thing values ($1, $2) returning m", "9", "nine"),
                   run("insert into thing values ($1, $2) returning m", "9", "nine"), "rollback"],

@@ -137,6 +137,27 @@ static void extended_messages_are_answered_alike(void **state)
 	stage_free(&stage);
 }
 
+/* What the client can see of the BEGIN is its portal, unless it has closed that. */
+static void closed_portal_of_the_begin_is_gone(void **state)
+{
+	static const char *const names[] = {"", "p"};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct peer *client, *server;
+		struct stage *stage = deferring(&client, &server);
+		char close[] = {'P', names[i][0], '\0'};
+
+		run(client, "begin", false);
+		assert_hears(client, 'Z', "1 2 C:BEGIN Z:T");
+		peer_put(client, 'C', close, i ? 3 : 2);
+		assert_hears(client, '3', "3");
+		peer_put(client, 'D', "P", 2);
+		assert_hears(server, 'D', i ? "P B E:: D" : "P B E:: C:P D");
+		stage_free(&stage);
+	}
+}
+
 /* Nothing is gained where the client does not wait. */
 static void begin_with_something_behind_is_not_deferred(void **state)
 {
@@ -439,6 +460,7 @@ int main(void)
 	    cmocka_unit_test(begin_goes_with_the_first_statement),
 	    cmocka_unit_test(empty_transaction_needs_no_server),
 	    cmocka_unit_test(extended_messages_are_answered_alike),
+	    cmocka_unit_test(closed_portal_of_the_begin_is_gone),
 	    cmocka_unit_test(begin_with_something_behind_is_not_deferred),
 	    cmocka_unit_test(refused_begin_is_an_error_of_the_statement),
 	    cmocka_unit_test(what_may_end_a_failed_block_goes_to_one_on_a_server),

@@ -251,6 +251,34 @@ static void in_a_block_it_is_answered_at_once(void **state)
 	stage_free(&stage);
 }
 
+/* Nothing is kept of the BEGIN that was its unnamed statement, so that the client may
+ * go to another process. */
+static void behind_a_deferred_begin_it_is_the_only_statement(void **state)
+{
+	static const char begin[] = "P\0\0\0\x0d\0begin\0\0\0"
+				    "B\0\0\0\x0c\0\0\0\0\0\0\0\0"
+				    "E\0\0\0\x09\0\0\0\0\0S\0\0\0\4";
+
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = shared(&client, &server);
+
+	stage_set(stage, "defer_begin", "1");
+	peer_send(client, begin, sizeof(begin) - 1);
+	assert_hears(client, 'Z', "1 2 C:BEGIN Z:T");
+	parse(client);
+	assert_hears(client, '1', "1");
+	use(client);
+	assert_hears(server, 'S', "P B E:: B E:: S");
+	peer_put(server, '1', NULL, 0);
+	peer_put(server, '2', NULL, 0);
+	peer_text(server, 'C', "BEGIN");
+	complete(server, 'T');
+	assert_hears(client, 'Z', "2 C:SELECT 0 Z:T");
+	assert_int_equal(stage->site.unnamed_slab->used, 1);
+	stage_free(&stage);
+}
+
 static void unusual_transaction_parses_itself(void **state)
 {
 	(void)state;
@@ -377,6 +405,7 @@ int main(void)
 	    cmocka_unit_test(named_parse_behind_it_ends_the_repetition),
 	    cmocka_unit_test(cancelled_query_is_not_repeated),
 	    cmocka_unit_test(in_a_block_it_is_answered_at_once),
+	    cmocka_unit_test(behind_a_deferred_begin_it_is_the_only_statement),
 	    cmocka_unit_test(unusual_transaction_parses_itself),
 	    cmocka_unit_test(failed_transaction_parses_itself),
 	    cmocka_unit_test(behind_other_messages_it_parses_itself),
