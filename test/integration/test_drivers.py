@@ -40,6 +40,7 @@ DRIVERS = {
                ["default", "prepared", "binary", "unprepared", "savepoints", "simple",
                 "cache everything", "cancel", "readings"]),
     "tokio-postgres": ("rust", ["target/debug/driver"], ["default", "unprepared", "cancel"]),
+    "sqlx": ("rust", ["target/debug/with_sqlx"], ["default", "unnamed", "pool", "timeout"]),
 }
 
 SCHEMA = [
@@ -67,9 +68,10 @@ PLACES = {
 # `make check` runs these tests twice, each time with some of the pool modes.
 CHOSEN = os.environ.get("DRIVER_PLACES", " ".join(PLACES)).split()
 # What a driver does inside TLS is what it does in clear, so that one of both is enough there.
-WITHOUT_TLS = {"tokio-postgres"}
+WITHOUT_TLS = {"tokio-postgres", "sqlx"}
+ONLY = {"sqlx": {"transaction-2", "saving"}}
 RUNS = [(driver, place) for driver in DRIVERS for place in CHOSEN
-        if not (place == "tls" and driver in WITHOUT_TLS)
+        if place in ONLY.get(driver, CHOSEN) and not (place == "tls" and driver in WITHOUT_TLS)
         and not (place == "transaction" and "tls" in CHOSEN and driver not in WITHOUT_TLS)]
 
 
