@@ -2,7 +2,8 @@
  * The commands PREPARE, EXECUTE and DEALLOCATE of clients that get another server for
  * each transaction (track_sql_prepare): which statement they name, what is sent in
  * their place, what must be sent before, and what changes when they succeed.  As in
- * PostgreSQL, they share their names with the statements of the protocol.  Commands in
+ * PostgreSQL, they share their names with the statements of the protocol; EXECUTE and
+ * DEALLOCATE of those work with session_state=keep, too.  Commands in
  * a Query are handled in sql_statements.h, those in Parse, Bind and Execute in
  * statements.h.  A result of -1 always means: no memory.
  */
@@ -27,7 +28,13 @@ struct sql_command {
 	char ours[PREPARED_NAME_SIZE]; /* the pooler's name */
 };
 
+/* Are all such commands followed? */
 bool sql_is_on(const struct server *server);
+/* Does the pooler give statements other names, so that some of these commands must be
+ * rewritten?  Without sql_is_on, with session_state=keep, those are EXECUTE and
+ * DEALLOCATE of a statement of the protocol; one that PREPARE has made is the server's
+ * own. */
+bool sql_renames(const struct server *server);
 /* Reads the command in a text with these effects. */
 int sql_command_init(struct sql_command *c, const struct client *client,
     const struct server *server, const char *text, const struct sql_effects *effects);

@@ -10,7 +10,7 @@
 
 #include "session/server.h"
 
-/* A text with the effect `vacates` has gone to the server. */
+/* A text with the effect `vacates` has gone to the server, or a Bind of one. */
 void vacate_begin(struct server *server, const char *text, size_t len);
 /* It is answered, or its client has gone. */
 void vacate_answered(struct server *server);

@@ -262,13 +262,13 @@ static enum step pass_text(struct client *client, struct server *server,
 	if (sql_facts_find(m, &text, &len)) {
 		session_state_expect(
 		    server, &facts->effects, is_tracked ? m : NULL, text, len);
-		if (facts->effects.vacates)
-			vacate_begin(server, text, len);
 		/* a named statement that is tracked runs at its Bind */
-		if (client->listening &&
-		    (m->type == 'Q' || !is_tracked || !m->bytes[5]))
+		bool runs = m->type == 'Q' || !is_tracked || !m->bytes[5];
+		if (client->listening && runs)
 			listen_note_text(
 			    client, text, len, sql_facts_has_escapes(server));
+		if (facts->effects.vacates && runs)
+			vacate_begin(server, text, len);
 	}
 	schema_expect(server, &facts->effects);
 	/* the effects of a tracked statement count when it is bound */

@@ -189,7 +189,11 @@ int server_prepared_make_room(struct server *server, size_t room)
 {
 	/* an EXECUTE needs two statements: its own, and the one that it runs */
 	int max = server_prepared_limit(server);
-	int least = scope_track_sql_prepare(scope_of_pool(server->slot.pool)) ? 2 : 1;
+	struct scope scope = scope_of_pool(server->slot.pool);
+	int least = scope_track_sql_prepare(scope) ||
+			    scope_session_state(scope) == SESSION_STATE_KEEP
+			? 2
+			: 1;
 	size_t most = ((size_t)(max > least ? max : least)) - room;
 	struct prepared_text *old;
 	int failed = 0;

@@ -15,12 +15,21 @@
  * may need.  It is made only before a DEALLOCATE that has to succeed. */
 static const char closed_name[] = "PGBOUNCER_CLOSED";
 
-bool sql_is_on(const struct server *server)
+bool sql_renames(const struct server *server)
 {
-	return scope_track_sql_prepare(scope_of_pool(server->slot.pool)) &&
+	struct scope scope = scope_of_pool(server->slot.pool);
+
+	return (scope_track_sql_prepare(scope) ||
+		   scope_session_state(scope) == SESSION_STATE_KEEP) &&
 	       server_prepared_limit(server) > 0 &&
 	       pool_mode(server->slot.pool) != POOL_MODE_SESSION &&
 	       !server->slot.is_replication;
+}
+
+bool sql_is_on(const struct server *server)
+{
+	return scope_track_sql_prepare(scope_of_pool(server->slot.pool)) &&
+	       sql_renames(server);
 }
 
 /* ---- commands ---- */
@@ -65,12 +74,19 @@ int sql_command_init(struct sql_command *c, const struct client *client,
     const struct server *server, const char *text, const struct sql_effects *effects)
 {
 	enum command_kind kind = effects->command.kind;
+	uint32_t generation;
 
 	*c = (struct sql_command){0};
-	if (!sql_is_on(server) || kind == COMMAND_NONE ||
+	if (!sql_renames(server) || kind == COMMAND_NONE ||
 	    kind == COMMAND_DEALLOCATE_ALL)
 		return 0;
 	prepared_sql_read(text, &effects->command, &c->sql);
+	if (!sql_is_on(server) &&
+	    (kind == COMMAND_PREPARE ||
+		!prepared_names_look(client->names, c->sql.name, &generation))) {
+		*c = (struct sql_command){0};
+		return 0;
+	}
 	if (find_text(c, client, server, text, effects) < 0)
 		return -1;
 	c->move.name = prepared_sql_characters(text, c->sql.span.from);

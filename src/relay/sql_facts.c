@@ -58,7 +58,7 @@ bool sql_facts_have_enough(
 	/* a text that may be shared is compared as a whole */
 	if (has_name(m) || m->have <= HEADER_LEN)
 		return is_long(m, &len) && len > EFFECTS_COMMAND_MAX;
-	return !sql_is_on(server) || m->size > EFFECTS_COMMAND_MAX ||
+	return !sql_renames(server) || m->size > EFFECTS_COMMAND_MAX ||
 	       !sql_facts_find(m, &text, &len) || !effects_may_be_command(text, len);
 }
 

@@ -19,6 +19,7 @@
 #include "relay/sql_commands.h"
 #include "relay/sql_facts.h"
 #include "relay/unnamed.h"
+#include "relay/vacate.h"
 #include "wire/codec.h"
 #include "wire/prepared.h"
 
@@ -366,6 +367,9 @@ static enum statement_fate rewrite_bind(struct client *client, struct server *se
 		if (client->listening)
 			listen_note_text(client, prepared_sql(text),
 			    strlen(prepared_sql(text)), sql_facts_has_escapes(server));
+		if (text->effects.vacates)
+			vacate_begin(
+			    server, prepared_sql(text), strlen(prepared_sql(text)));
 		schema_expect(server, &text->effects);
 		resets_bound(server, m, &text->effects);
 		if (text->effects.forgets || text->effects.hides_forgetting)

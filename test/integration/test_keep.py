@@ -514,3 +514,33 @@ def test_without_keep_nobody_leaves_a_database(make_pooler, pg):
         client.query("select 1")
     assert error_of(simple(admin, "drop database vacated"))["C"] == "55006"
     admin.query("drop database vacated with (force)")
+
+
+@pytest.mark.parametrize("run", [simple, extended, named], ids=["simple", "extended", "named"])
+def test_sql_commands_reach_statements_of_the_protocol(make, run):
+    """As in PostgreSQL, EXECUTE and DEALLOCATE know the names that Parse has made, whichever server runs them."""
+    pooler = make(4)
+    one, two = owner(pooler), owner(pooler)
+    for client, result in ((one, 1), (two, 2)):
+        client.send(wire.parse("shared name", "select %d + $1::int" % result), wire.sync())
+        client.recv_until("Z")
+    other = owner(pooler)
+    for _ in range(2):
+        other.query("begin")  # takes the server that was used last
+        other.query("select 1")
+        for client, result in ((one, 1), (two, 2)):
+            assert run(client, 'execute "shared name"(10)').rows == [(str(10 + result),)]
+        other.query("commit")
+    # PREPARE is the server's own, which stays
+    one.query("prepare own as select 5")
+    assert run(one, "execute own").rows == [("5",)]
+    assert run(one, 'execute "shared name"(20)').rows == [("21",)]
+    run(one, "deallocate own")
+    assert pooler.show("PINS") == []
+    assert not run(one, 'deallocate "shared name"').errors
+    assert error_of(run(one, 'execute "shared name"(10)'))["C"] == "26000"
+    assert error_of(run(one, 'deallocate "shared name"'))["C"] == "26000"
+    assert run(two, 'execute "shared name"(10)').rows == [("12",)]
+    one.send(wire.parse("shared name", "select 7"), wire.sync())
+    one.recv_until("Z")
+    assert run(one, 'execute "shared name"').rows == [("7",)]
