@@ -302,9 +302,10 @@ nth-call: $(NTH) $(BIN) setup-venv
 	@test/check/integration.py --python $(PYTHON) --pooler $(abspath $(BIN)) --out $(OUT)/pytest-nth -- \
 	    -n $(TEST_JOBS) test/integration/test_nth_call.py $(PYTEST_ARGS)
 
-# The tests that drivers bring along, through the pooler with session_state=keep.
+# The tests that drivers and frameworks bring along, through the pooler with session_state=keep.
 .PHONY: suites
-suites: export SUITES ?= psycopg2 asyncpg lib-pq pgx
+suites: export SUITES ?= psycopg2 asyncpg lib-pq pgx django/psycopg django/psycopg2 \
+	sqlalchemy/psycopg2 sqlalchemy/psycopg sqlalchemy/asyncpg
 suites: $(BIN) setup-venv
 	@mkdir -p $(OUT)/pytest-suites
 	@test/check/integration.py --python $(PYTHON) --pooler $(abspath $(BIN)) --out $(OUT)/pytest-suites -- \

@@ -9,6 +9,7 @@ import glob
 import importlib.metadata
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -96,7 +97,9 @@ def pytest_results(folder, place, env):
     for case in xml.etree.ElementTree.parse(report).iter("testcase"):
         kinds = {child.tag for child in case}
         if "skipped" not in kinds:
-            results[case.get("classname").rsplit(".", 1)[-1] + "." + case.get("name")] = not kinds & {"failure", "error"}
+            # some classes have the driver and the server's version in their name
+            of = re.sub(r"_postgresql\+.*", "", case.get("classname").rsplit(".", 1)[-1])
+            results[of + "." + case.get("name")] = not kinds & {"failure", "error"}
     return results, output
 
 
@@ -132,7 +135,7 @@ def sqlalchemy(driver):
     return (sdist("sqlalchemy==2.1.9", parts=("lib", "test", "setup.cfg", "pyproject.toml"), needs=("greenlet",)),
             pytest_results, lambda port: {
                 "PYTHONPATH": "needs",
-                "SUITE_TESTS": "-p warnings --dburi postgresql+%s://owner@127.0.0.1:%d/suite "
+                "SUITE_TESTS": "-p warnings --dburi postgresql+%s://owner:none@127.0.0.1:%d/suite "
                                "test/dialect/postgresql test/dialect/test_suite.py" % (driver, port)})
 
 
@@ -143,8 +146,11 @@ def django(driver):
                 "SUITE_DRIVER": driver, "SUITE_TESTS": "backends transactions transaction_hooks"})
 
 
-# What a suite expects in its database.
-SETUP = {"sqlalchemy": ["create schema test_schema", "create schema test_schema_2"]}
+# What suites want to find in their database.
+OBJECTS = {
+    "sqlalchemy": ["create schema test_schema", "create schema test_schema_2", "create extension hstore",
+                   "create extension citext"],
+}
 
 # name: (how it is fetched, how it is run, its environment). Behind a slash stands with which driver.
 SUITES = {
