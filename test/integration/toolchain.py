@@ -40,6 +40,10 @@ class Language:
         return told
 
 
+RUST = Language(
+    ["cargo"], (1, 88), [["cargo", "fetch", "--quiet"]],
+    [["cargo", "build", "--offline", "--quiet"]], ["cargo", "--version"])
+# By the folder of the sources.
 LANGUAGES = {
     "node": Language(
         ["node", "npm"], (18, 0),
@@ -53,9 +57,8 @@ LANGUAGES = {
         [["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"]],
         [["javac", "-Xlint:all", "-Werror", "-cp", "lib/*", "-d", "classes", "Pgjdbc.java"]],
         ["javac", "-version"]),
-    "rust": Language(
-        ["cargo"], (1, 88), [["cargo", "fetch", "--quiet"]],
-        [["cargo", "build", "--offline", "--quiet"]], ["cargo", "--version"]),
+    "rust": RUST,
+    "sqlx": RUST,
 }
 
 
