@@ -17,6 +17,13 @@ struct credential {
 	uint64_t asked_us; /* when the query was sent */
 };
 
+/* The secret that auth_query has found for a pool. */
+struct found_secret {
+	struct secret secret;
+	struct scram_cache keys; /* derived from it */
+	uint64_t asked_us;       /* when the query was sent */
+};
+
 /* With what a pool logs in to servers, besides what auth_file says of its user.
  * Clients' logins and moved pools bring the keys; credentials.c changes the rest. */
 struct pool_credentials {
@@ -24,10 +31,9 @@ struct pool_credentials {
 	 * user. */
 	struct scram_keys login_keys;
 	bool has_login_keys;
-	bool has_found;
-	struct secret found;           /* by auth_query, if has_found */
-	struct scram_cache found_keys; /* derived from it */
-	uint64_t found_us;             /* when that query was sent */
+	/* owned; NULL: none.  It stays in its place, because logins that last refer to
+	 * the keys. */
+	struct found_secret *found;
 };
 
 /* With what a pool logs in to servers, for the same pool at another site or in another

@@ -87,25 +87,36 @@ void credentials_forget_all(struct catalog *c)
 
 void credential_forget_for_pool(struct pool *pool)
 {
-	if (pool->credentials.has_found)
-		secret_done(&pool->credentials.found);
-	scram_cache_done(&pool->credentials.found_keys);
-	pool->credentials.has_found = false;
+	struct found_secret *found = pool->credentials.found;
+
+	if (!found)
+		return;
+	secret_done(&found->secret);
+	scram_cache_done(&found->keys);
+	mem_free(found);
+	pool->credentials.found = NULL;
 }
 
 void credential_keep_for_pool(
     struct pool *pool, const struct secret *secret, uint64_t asked_us)
 {
+	struct found_secret *found = pool->credentials.found;
+
 	if (pool->user == pool->database->forced_user ||
-	    (pool->credentials.has_found && asked_us < pool->credentials.found_us))
+	    (found && asked_us < found->asked_us))
 		return;
-	pool->credentials.found_us = asked_us;
-	if (pool->credentials.has_found &&
-	    secret_is_equal(&pool->credentials.found, secret))
+	if (found && secret_is_equal(&found->secret, secret)) {
+		found->asked_us = asked_us;
 		return;
-	credential_forget_for_pool(pool);
-	secret_init(&pool->credentials.found, secret->text);
-	pool->credentials.has_found = true;
+	}
+	if (found) {
+		secret_done(&found->secret);
+		scram_cache_done(&found->keys);
+	} else {
+		found = pool->credentials.found = mem_zero(sizeof(*found));
+	}
+	secret_init(&found->secret, secret->text);
+	found->asked_us = asked_us;
 	/* these keys belong to the old secret */
 	mem_wipe(&pool->credentials.login_keys, sizeof(pool->credentials.login_keys));
 	pool->credentials.has_login_keys = false;
@@ -119,8 +130,8 @@ void credentials_of_pool(const struct pool *pool, struct brought_credentials *ou
 	const struct remembered *remembered = pool->user->remembered;
 
 	*out = (struct brought_credentials){
-	    .found = own->has_found ? own->found.text : NULL,
-	    .found_us = own->found_us,
+	    .found = own->found ? own->found->secret.text : NULL,
+	    .found_us = own->found ? own->found->asked_us : 0,
 	    .has_keys = own->has_login_keys,
 	    .keys = own->login_keys,
 	    .remembered = remembered ? remembered->secret.text : NULL,

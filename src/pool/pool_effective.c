@@ -20,8 +20,8 @@ const struct secret *pool_server_secret(const struct pool *pool)
 	if (pool->user != db->forced_user && pool->user->remembered)
 		return &pool->user->remembered->secret;
 	if (pool->user != db->forced_user && !pool->user->has_secret &&
-	    pool->credentials.has_found)
-		return &pool->credentials.found;
+	    pool->credentials.found)
+		return &pool->credentials.found->secret;
 	return &pool->user->secret;
 }
 
@@ -33,8 +33,8 @@ struct scram_cache *pool_server_scram_cache(struct pool *pool)
 		return &pool->user->remembered->cache;
 	if (secret == &pool->database->forced_secret)
 		return &pool->database->forced_cache;
-	if (secret == &pool->credentials.found)
-		return &pool->credentials.found_keys;
+	if (pool->credentials.found && secret == &pool->credentials.found->secret)
+		return &pool->credentials.found->keys;
 	return &pool->user->scram_cache;
 }
 

@@ -114,8 +114,8 @@ static const char *password_shown(
 {
 	const struct pool *pool = row->pool;
 
-	return receiver && pool && pool->credentials.has_found
-		   ? pool->credentials.found.text
+	return receiver && pool && pool->credentials.found
+		   ? pool->credentials.found->secret.text
 		   : NULL;
 }
 

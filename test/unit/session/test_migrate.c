@@ -8,11 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <time.h>
 
-#include "../stage/stage.h"
+#include "../stage/stage_sites.h"
 #include "auth/scram.h"
-#include "login/startup_phase.h"
 #include "pool/credentials.h"
 #include "session/cancel_keys.h"
 #include "session/migrate.h"
@@ -23,15 +21,8 @@
 #include <cmocka.h>
 /* clang-format on */
 
-enum { PATIENCE_S = 60 };
-
-static const struct workers_ops ops = {
-    .admit = startup_phase_admit_new,
-    .readmit = startup_phase_readmit,
-};
-
 struct scene {
-	struct workers *workers;
+	struct stage_sites sites;
 	/* a worker, to which new clients come, and the control site */
 	struct stage *here, *there;
 	struct peer *client,
@@ -40,26 +31,20 @@ struct scene {
 
 static void scene_open(struct scene *s, const char *settings)
 {
-	s->workers = workers_new(1);
-	s->workers->ops = &ops;
-	s->here = stage_new_in(s->workers, 0, "pool_size=1", settings);
-	s->there = stage_new_in(s->workers, 1, "pool_size=1", settings);
+	stage_sites_open(&s->sites, 1, "pool_size=1", settings);
+	s->here = s->sites.at[0];
+	s->there = s->sites.at[1];
 	stage_pair(s->here, &s->client, &s->server);
 }
 
 static void turn(struct scene *s)
 {
-	for (int i = 0; i < 10; i++) {
-		stage_settle(s->here);
-		stage_settle(s->there);
-	}
+	stage_sites_turn(&s->sites);
 }
 
 static void scene_close(struct scene *s)
 {
-	stage_free(&s->here);
-	stage_free(&s->there);
-	workers_free(&s->workers);
+	stage_sites_close(&s->sites);
 }
 
 /* Does what daemon/rebalance does.  Returns how many of the clients that were chosen
@@ -69,7 +54,8 @@ static size_t send_chosen(struct scene *s, size_t *left)
 	size_t gone, sum = 0;
 
 	for (int i = 0; i < 10; i++) {
-		*left = migrate_step(&s->here->site, &s->workers->members[1], &gone);
+		*left =
+		    migrate_step(&s->here->site, &s->sites.workers->members[1], &gone);
 		sum += gone;
 		stage_settle(s->here);
 	}
@@ -98,18 +84,9 @@ static void query(struct scene *s, struct peer *client, const char *text)
 	turn(s);
 }
 
-/* Waits for a message, and returns all that came. */
 static const char *hear(struct scene *s, struct peer *peer)
 {
-	time_t end = time(NULL) + PATIENCE_S;
-
-	while (peer_message(peer) == 0) {
-		stage_turn(s->here);
-		stage_turn(s->there);
-		assert_true(time(NULL) <= end);
-	}
-	turn(s);
-	return peer_heard(peer);
+	return stage_sites_hear(&s->sites, peer);
 }
 
 /* Answers as the server, whichever site has it. */
@@ -149,11 +126,11 @@ static void client_goes_with_all_it_has(void **state)
 	    container_of(list_first(&s.there->site.clients), struct client, site_node);
 	assert_int_equal(after->conn.id, id);
 	unsigned place;
-	assert_ptr_equal(cancel_keys_find(s.workers->cancel_keys, s.client->key,
+	assert_ptr_equal(cancel_keys_find(s.sites.workers->cancel_keys, s.client->key,
 			     s.client->key_len, 1, &place),
 	    &after->cancel_key);
 	assert_null(cancel_keys_find(
-	    s.workers->cancel_keys, s.client->key, s.client->key_len, 0, &place));
+	    s.sites.workers->cancel_keys, s.client->key, s.client->key_len, 0, &place));
 	assert_int_equal(place, 1);
 	assert_int_equal(prepared_names_count(after->names), 1);
 	assert_int_equal(workers_client_count(&s.here->site), 1);
@@ -230,9 +207,9 @@ static void what_logs_in_to_servers_goes(void **state)
 	assert_int_equal(move_all(&s), 0);
 	const struct pool *there = stage_pool(s.there);
 	assert_string_equal(there->user->remembered->secret.text, "accepted");
-	assert_true(there->credentials.has_found);
-	assert_string_equal(there->credentials.found.text, "found");
-	assert_int_equal(there->credentials.found_us, here->credentials.found_us);
+	assert_string_equal(there->credentials.found->secret.text, "found");
+	assert_int_equal(
+	    there->credentials.found->asked_us, here->credentials.found->asked_us);
 	scene_close(&s);
 }
 
