@@ -148,6 +148,9 @@ void workers_all(struct site *site, workers_site_fn *fn);
 void workers_broadcast(
     struct site *site, workers_broadcast_fn *fn, const void *what, size_t size);
 
+/* For any site: runs fn for this one now, and for each other one as soon as it can. */
+void workers_tell(struct site *site, workers_site_fn *fn);
+
 /* Broadcasts have numbers, for what changes sites while one is given: if it left a
  * site that had not carried it out, and comes to one that has, it has
  * missed it.  One that is given in another way than by these functions

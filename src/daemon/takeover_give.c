@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/time_us.h"
 #include "daemon/fd_channel.h"
 #include "daemon/rebalance.h"
 #include "daemon/reload_run.h"
@@ -289,19 +290,14 @@ static int emit(void *ctx, const struct record *record, int fd)
 	return result;
 }
 
-static uint64_t greater(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
 static void note_ids(struct site *site, void *ctx)
 {
 	struct offering *o = ctx;
 
-	o->next_id = greater(o->next_id, site->next_id);
-	o->last_text = greater(o->last_text, prepared_registry_last(site->prepared));
+	o->next_id = time_later(o->next_id, site->next_id);
+	o->last_text = time_later(o->last_text, prepared_registry_last(site->prepared));
 	o->last_sql_text =
-	    greater(o->last_sql_text, prepared_registry_last(site->sql_prepared));
+	    time_later(o->last_sql_text, prepared_registry_last(site->sql_prepared));
 }
 
 static int emit_origin(struct offering *o)

@@ -19,12 +19,6 @@ struct issuer_waits {
 	struct later look;
 };
 
-/* "Look again", from another site. */
-struct note {
-	struct thread_message message;
-	struct site *to;
-};
-
 /* ---- logins that wait ---- */
 
 static void look(struct later *l)
@@ -57,12 +51,9 @@ void oauth_issuers_leave(struct oauth_keys_wait *wait)
 	wait->issuer = NULL;
 }
 
-static void note_handled(struct thread_message *message)
+static void look_later(struct site *site)
 {
-	struct note *note = container_of(message, struct note, message);
-
-	loop_later(note->to->loop, &note->to->issuer_waits->look);
-	mem_free(note);
+	loop_later(site->loop, &site->issuer_waits->look);
 }
 
 /* ---- fetching ---- */
@@ -91,18 +82,7 @@ static void finish(struct issuer_waits *w, struct oauth_issuer *issuer,
 		issuer->is_old = false;
 	}
 	pthread_mutex_unlock(&w->issuers->lock);
-	/* tells all sites to look */
-	const struct worker *own = w->site->worker;
-	loop_later(w->site->loop, &w->look);
-	for (unsigned i = 0; own && i <= own->workers->worker_count; i++) {
-		struct worker *to = &own->workers->members[i];
-		if (to == own)
-			continue;
-		struct note *note = mem_zero(sizeof(*note));
-		note->message.handle = note_handled;
-		note->to = to->site;
-		workers_post(to, &note->message);
-	}
+	workers_tell(w->site, look_later);
 }
 
 static void fetched(struct oauth_fetch *fetch)

@@ -8,6 +8,7 @@
 
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/time_us.h"
 #include "session/passwords_kept.h"
 #include "session/workers.h"
 
@@ -23,46 +24,16 @@ struct passwords {
 	struct deadline review;
 };
 
-/* "Look again", from another site. */
-struct note {
-	struct thread_message message;
-	struct site *to;
-};
-
 static uint64_t now_of(const struct passwords *p)
 {
 	return loop_now(p->site->loop);
 }
 
-static uint64_t later_of(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
 /* ---- fetching ---- */
 
-static void note_handled(struct thread_message *message)
+static void look_later(struct site *site)
 {
-	struct note *note = container_of(message, struct note, message);
-
-	loop_later(note->to->loop, &note->to->passwords->look);
-	mem_free(note);
-}
-
-static void tell_sites(struct passwords *p)
-{
-	const struct worker *own = p->site->worker;
-
-	loop_later(p->site->loop, &p->look);
-	for (unsigned i = 0; own && i <= own->workers->worker_count; i++) {
-		struct worker *to = &own->workers->members[i];
-		if (to == own)
-			continue;
-		struct note *note = mem_zero(sizeof(*note));
-		note->message.handle = note_handled;
-		note->to = to->site;
-		workers_post(to, &note->message);
-	}
+	loop_later(site->loop, &site->passwords->look);
 }
 
 /* The table takes over the password; NULL: err says why there is none. */
@@ -89,14 +60,14 @@ static void finish(
 		k->fetched_us = k->begun_us;
 		k->is_refused = false;
 	}
-	k->again_us = later_of(
+	k->again_us = time_later(
 	    now_us + SHORTLY_US, password ? k->begun_us + k->lifetime_us / 4 * 3
 					  : now_us + k->lifetime_us / 16);
 	uint64_t again_us = k->again_us;
 	pthread_mutex_unlock(&p->kept->lock);
 	if (again_us < p->review.at_us)
 		deadline_set(p->site->loop, &p->review, again_us);
-	tell_sites(p);
+	workers_tell(p->site, look_later);
 }
 
 static void fetched(struct password_job *job)
@@ -272,10 +243,10 @@ static struct password_job *next_due(struct passwords *p)
 		if (k->runner != p->site || k->is_running)
 			continue;
 		if (now_us < k->again_us) {
-			next_us = k->again_us < next_us ? k->again_us : next_us;
+			next_us = time_earlier(next_us, k->again_us);
 			continue;
 		}
-		k->again_us = now_us + later_of(SHORTLY_US, k->lifetime_us / 16);
+		k->again_us = now_us + time_later(SHORTLY_US, k->lifetime_us / 16);
 		next_us = now_us + SHORTLY_US;
 		bool is_fresh = passwords_kept_is_fresh(k, now_us);
 		job = is_fresh && k->is_used ? begin(p, k) : NULL;

@@ -365,6 +365,37 @@ void workers_all(struct site *site, workers_site_fn *fn)
 	workers_broadcast(site, run_plain, &fn, sizeof(fn));
 }
 
+struct site_call {
+	struct thread_message message;
+	struct site *to;
+	workers_site_fn *fn;
+};
+
+static void site_call_arrived(struct thread_message *message)
+{
+	struct site_call *call = container_of(message, struct site_call, message);
+
+	call->fn(call->to);
+	mem_free(call);
+}
+
+void workers_tell(struct site *site, workers_site_fn *fn)
+{
+	const struct worker *own = site->worker;
+
+	fn(site);
+	for (unsigned i = 0; own && i <= own->workers->worker_count; i++) {
+		struct worker *to = &own->workers->members[i];
+		if (to == own)
+			continue;
+		struct site_call *call = mem_zero(sizeof(*call));
+		call->message.handle = site_call_arrived;
+		call->to = to->site;
+		call->fn = fn;
+		workers_post(to, &call->message);
+	}
+}
+
 /* ---- events that only one site logs ---- */
 
 static struct logged_event *logged_event_of(struct workers *workers, const char *what)

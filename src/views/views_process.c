@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/errors.h"
+#include "base/time_us.h"
 #include "cancel/peers.h"
 #include "conf/settings.h"
 #include "pool/pool.h"
@@ -53,19 +54,14 @@ struct turns {
 	uint64_t count, longest_us, recent_us, protocol_errors;
 };
 
-static uint64_t greater(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
 static void add_turns(struct site *site, void *ctx)
 {
 	const struct loop_counts *counts = loop_counts(site->loop);
 	struct turns *turns = ctx;
 
 	turns->count += counts->turns;
-	turns->longest_us = greater(turns->longest_us, counts->longest_us);
-	turns->recent_us = greater(turns->recent_us, loop_counts_recent_us(counts));
+	turns->longest_us = time_later(turns->longest_us, counts->longest_us);
+	turns->recent_us = time_later(turns->recent_us, loop_counts_recent_us(counts));
 	turns->protocol_errors += site->protocol_errors;
 }
 
