@@ -143,7 +143,8 @@ struct central {
 	/* NULL: all workers answer */
 	central_unresponsive_fn *is_unresponsive;
 	void *unresponsive_ctx;
-	/* owned, one block: see relay/listen_sender.h; NULL: nobody has listened yet */
+	/* owned, one block: see session/listen_sender.h; NULL: nobody has listened yet
+	 */
 	_Atomic(struct listen_senders *) listen_senders;
 };
 

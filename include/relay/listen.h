@@ -27,6 +27,9 @@ void listen_note_text(
 void listen_note_tag(struct client *client, const char *tag, size_t len);
 /* ReadyForQuery with this status. */
 void listen_note_ready(struct client *client, uint8_t status);
+/* It is about to be sent: outside of a transaction, sends the notifications that have
+ * come, and ends what was UNLISTENed. */
+void listen_end_transaction(const struct server *server, struct client *client);
 
 /* The server has told that it listens to this channel. */
 void listen_note_channel(struct client *client, const char *channel, size_t len);
@@ -34,6 +37,11 @@ void listen_note_channel(struct client *client, const char *channel, size_t len)
  * taken out if the pool's connection does it from now on.  True: this is called again
  * after another ReadyForQuery of the server. */
 bool listen_settle(struct client *client, struct server *server, uint16_t *kinds);
+
+/* Its own server has sent the client a notification, which is told as the pool's
+ * connection would tell it.  False: it can go to the client as it is. */
+bool listen_tell(
+    struct client *client, const struct server *server, const struct message *m);
 
 /* The client closes. */
 void listen_forget(struct client *client);

@@ -36,6 +36,7 @@ struct listen_message {
 	uint64_t hub_id, client_id;
 	uint32_t pid; /* of a notification: the sender, as its client knows it */
 	bool is_refused;
+	bool is_fence; /* of a question: it can be refused if it takes long */
 	size_t key_len, len;
 	char bytes[]; /* the pool's key, then what the message is about */
 };
@@ -108,8 +109,8 @@ struct listens;
 struct listens *listen_table_new(struct site *site, listen_handle_fn *drop);
 void listen_table_free(struct listens **listens);
 
-/* Makes a message about this pool; `what` goes behind the key. */
-struct listen_message *listen_table_message(const struct listen_pool *pool,
+/* Makes a message about the pool with this key; `what` goes behind the key. */
+struct listen_message *listen_table_message(const char *key, size_t key_len,
     listen_handle_fn *handle, const void *what, size_t len);
 /* Sends it to the site at this place, also if that is the same.  It arrives later. */
 void listen_table_post(struct site *from, unsigned to, struct listen_message *message);
@@ -139,13 +140,20 @@ void listen_table_remove_all(struct listening *l);
 void listen_table_deliver(struct listen_pool *pool, uint64_t hub_id,
     const uint8_t *bytes, size_t len, uint32_t pid);
 /* The client may be outside of a transaction now. */
-void listen_table_flush(struct listening *l);
+void listen_table_flush(struct client *client);
+/* Sends what waits for the client, which is outside of a transaction. */
+void listen_table_send(struct listening *l);
 /* The client's own server has sent it a notification, which the pool's connection may
  * send, too. */
 void listen_table_heard(struct listening *l, const struct message *m);
 /* Reads a notification.  -1: it is none. */
 int listen_table_read(
     const uint8_t *bytes, size_t len, uint32_t *pid, const char **channel);
+
+/* struct server by .fence.node, and a number that no other of them has: see
+ * listen_fence.h */
+struct list *listen_table_fences(const struct site *site);
+uint64_t listen_table_number(const struct site *site);
 
 /* struct listen_pool, for `size_t at = 0; while ((pool = ..(site, &at)))`. */
 const struct listen_pool *listen_table_next(const struct site *site, size_t *at);

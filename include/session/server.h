@@ -47,7 +47,11 @@ struct link_params {
 	bool wants_other : 1;
 	/* more than a BEGIN of the client was forwarded, see relay/sequences.h */
 	bool has_run : 1;
-	bool apply_failed : 1;   /* PostgreSQL has refused one of these SETs */
+	bool apply_failed : 1; /* PostgreSQL has refused one of these SETs */
+	/* some connection listens, so that tags are read: see relay/listen_fence.h */
+	bool has_hubs : 1;
+	/* with is_applying: the client's ReadyForQuery waits for server->fence */
+	bool is_fenced : 1;
 	bool has_converted : 1;  /* one of these SETs converts a value from its
 				    encoding, in a Query of its own */
 	bool has_lost_value : 1; /* PostgreSQL could not convert it */
@@ -209,6 +213,9 @@ struct server {
 	bool is_drained : 1; /* with is_left: everything that the client had sent is
 				answered */
 	bool is_cut : 1; /* it got a part of a message, and the rest will not come */
+	/* notifications of the client that is linked to it, or was last, may be on
+	 * their way: see relay/listen_fence.h */
+	bool may_notify : 1;
 	/* its transaction may have changed the schema; see server_settle_schema */
 	bool changes_schema : 1;
 	uint16_t leaks_left; /* kinds of session state (session_state.h) left behind
@@ -245,6 +252,16 @@ struct server {
 	bool has_defaults;
 	struct buf defaults;
 	bool is_kept_doubtful; /* a reset query has run since: `kept` may be in force */
+	uint64_t sender_id;    /* of the client that was linked last; 0: not known */
+	/* until which such notifications have arrived */
+	struct {
+		struct node node;
+		uint64_t number;  /* of this question at its site */
+		unsigned missing; /* answers; 0: nothing was asked, or all have come */
+		uint8_t kind;     /* enum fence_kind */
+		bool is_doubtful; /* one of them was none */
+		bool is_waited_for; /* with is_applying: the client goes on with them */
+	} fence;
 	/* id of the client that alone has used sequences in this session, see
 	 * relay/sequences.h; 0: nobody has */
 	uint64_t sequences_client;

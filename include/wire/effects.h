@@ -84,6 +84,9 @@ struct sql_effects {
 	 * Parse */
 	bool reads_clock : 1;
 	bool is_cut : 1; /* the text was longer than what was looked at */
+	/* it may send notifications, by pg_notify or an unknown function; only with
+	 * effects_ask.has_calls */
+	bool may_notify : 1;
 	/* it may change, for the rest of the transaction, how texts are understood: SET
 	 * of such a parameter, RESET, CREATE, DO and the like */
 	bool is_unusual : 1;
@@ -148,7 +151,7 @@ static inline bool effects_is_nothing(const struct sql_effects *e)
 	       !r->has_default && e->command.kind == COMMAND_NONE && !e->forgets &&
 	       !e->may_forget && !e->hides_forgetting && !e->changes_schema &&
 	       !e->makes_temp && !e->drops_table && !e->is_command && !e->reads_clock &&
-	       !e->is_cut && !e->is_unusual && !e->vacates;
+	       !e->is_cut && !e->is_unusual && !e->vacates && !e->may_notify;
 }
 
 /* Adds the effects of a later text to those of earlier ones. */

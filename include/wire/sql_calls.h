@@ -14,6 +14,9 @@
  * are written with a parenthesis. */
 bool sql_calls_may_be(const char *text, size_t len);
 
+/* May it send notifications, and have no tag that shows that?  It contains pg_notify,
+ * or WITH and a word that changes a table, which may have a trigger. */
+bool sql_calls_may_notify(const char *text, size_t len);
 /* Does it contain currval or lastval? */
 bool sql_calls_read_sequences(const char *text, size_t len);
 

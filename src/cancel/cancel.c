@@ -422,8 +422,8 @@ static const char *cancel_aim(struct cancel_request *request, struct client *cli
 		return "cancel request for waiting client";
 	}
 	/* what runs is the pooler's question, the client's query has ended */
-	if (server &&
-	    (server->link.params.settling.sources || server->link.pin.is_asking))
+	if (server && (server->link.params.settling.sources ||
+			  server->link.params.is_fenced || server->link.pin.is_asking))
 		return "cancel request for idle client";
 	if (!server || !client->request.in_pool.query_us || !server->key)
 		return "cancel request for idle client";

@@ -597,6 +597,7 @@ static struct server *make_server(const struct handoff *m,
 	struct server *server = server_new(m->site, &server_coming_ops);
 	struct slot was = from->slot;
 
+	server->may_notify = true;
 	fill_server(m, server, from);
 	was.born_us = at_us(m, was.born_us);
 	was.rested_us = at_us(m, was.rested_us);

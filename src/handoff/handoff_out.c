@@ -11,6 +11,7 @@
 #include "pool/credentials.h"
 #include "session/client.h"
 #include "session/conn_move.h"
+#include "session/listen_sender.h"
 #include "session/server.h"
 #include "wire/kept_settings.h"
 #include "wire/prepared.h"
@@ -602,6 +603,8 @@ static const struct conn_ops server_gone_ops = {
 static void release_server(struct server *server)
 {
 	conn_hand_on(&server->conn, &server_gone_ops);
+	/* its notifications are of clients that are not known here */
+	listen_sender_set(server, NULL);
 	/* no Terminate is sent, because the server connection lives on */
 	server->is_cut = true;
 	server->slot.was_lent = true;

@@ -1,7 +1,7 @@
 /*
  * The server's side of a relay.  The ledger checks each message, which then goes to the
- * client or is swallowed; when everything is answered the server is given back.  This
- * code runs for every message, so of contents it reads as little as possible.
+ * client or is swallowed; at the end the server is given back.  This code runs for
+ * every message, so of contents it reads as little as possible.
  */
 #include "relay/back.h"
 
@@ -14,6 +14,7 @@
 #include "relay/forward.h"
 #include "relay/link.h"
 #include "relay/listen.h"
+#include "relay/listen_fence.h"
 #include "relay/listen_hub.h"
 #include "relay/params.h"
 #include "relay/pin_question.h"
@@ -35,7 +36,6 @@ enum { LOOKED_AT_MAX = 1024 * 1024 };
 enum { SEVERITY_WITHIN = 128 };
 /* How long the pooler's own SET may keep a client from being moved. */
 enum { APPLY_PATIENCE_US = 10000 };
-
 static enum step back_settled(struct server *server, struct client *client);
 static void back_replace(struct server *server, const char *reason);
 
@@ -77,9 +77,15 @@ static void back_ask(struct server *server, struct client *client)
 
 /* ---- server to client ---- */
 
-/* The server has told what the pooler has asked it behind a transaction: which
- * parameters are set, so that the client goes on with those values, or what is left in
- * the session. */
+/* Asks the server about what the client may have changed.  True: it was asked. */
+static bool back_asks(struct server *server, struct client *client)
+{
+	return (server->link.params.settling.unsettled && resets_ask(server, client)) ||
+	       (pin_question_is_due(server) && pin_question_ask(server, client, false));
+}
+
+/* The server has told what the pooler has asked it behind a transaction, which
+ * parameters are set or what is left in the session; or the fence has come. */
 static enum step back_told(struct server *server, struct client *client)
 {
 	static const uint8_t ready[] = {'Z', 0, 0, 0, 5, 'I'};
@@ -87,7 +93,12 @@ static enum step back_told(struct server *server, struct client *client)
 	enum step step;
 	int asked;
 
-	if (server->link.params.settling.sources) {
+	if (server->link.params.is_fenced) {
+		server->link.params.is_fenced = server->link.params.is_applying = false;
+		server->is_ready = server->status == 'I';
+		listen_end_transaction(server, client);
+		asked = back_asks(server, client);
+	} else if (server->link.params.settling.sources) {
 		resets_sourced(server, client);
 		asked = pin_question_is_due(server) &&
 			pin_question_ask(server, client, has_ready);
@@ -107,9 +118,9 @@ static enum step back_told(struct server *server, struct client *client)
 /* The pooler's SETs were answered. */
 static enum step back_applied(struct server *server, struct client *client)
 {
-	if (!pipeline_is_settled(&server->pipeline))
+	if (!pipeline_is_settled(&server->pipeline) || server->fence.is_waited_for)
 		return STEP_NEXT;
-	if (server->link.params.settling.sources ||
+	if (server->link.params.settling.sources || server->link.params.is_fenced ||
 	    (server->link.pin.is_asking && !server->link.pin.is_of_own))
 		return back_told(server, client);
 	if (server->link.pin.is_asking) {
@@ -179,8 +190,7 @@ static enum step back_stay(struct server *server, struct client *client)
 		return STEP_NEXT;
 	}
 	clocks_arm_link(server, client);
-	if (client->listening)
-		listen_table_flush(client->listening);
+	listen_table_flush(client);
 	return STEP_NEXT;
 }
 
@@ -212,8 +222,7 @@ static enum step back_settled(struct server *server, struct client *client)
 			session_state_release(server);
 			broker_give(server);
 		}
-		if (client->listening)
-			listen_table_flush(client->listening);
+		listen_table_flush(client);
 		if (!client->conn.is_doomed)
 			clocks_arm_rest(client);
 		return STEP_NEXT;
@@ -387,7 +396,8 @@ static bool is_plain(const struct server *server, const struct message *m)
 		return false;
 	case 'C':
 		if (server->link.leaks.watch.expected ||
-		    server->link.params.was_reset || server->link.params.reset.hidden ||
+		    listen_fence_wants_tag(server) || server->link.params.was_reset ||
+		    server->link.params.reset.hidden ||
 		    !batch_has_plain_tag(m->bytes, m->have))
 			return false;
 		break;
@@ -478,16 +488,18 @@ static void count_sent(struct client *client, struct server *server, uint64_t si
  * settled. */
 static bool back_settles(struct server *server, struct client *client)
 {
+	bool is_last = !client_is_sending_message(client) &&
+		       pipeline_is_settled(&server->pipeline);
+	bool is_asking;
+
 	resets_settle(server, client);
-	if ((!server->link.params.settling.unsettled && !pin_question_is_due(server)) ||
-	    client_is_sending_message(client) ||
-	    !pipeline_is_settled(&server->pipeline) ||
-	    (!resets_ask(server, client) &&
-		!(pin_question_is_due(server) &&
-		    pin_question_ask(server, client, false))))
-		return false;
-	clocks_arm_link(server, client);
-	return true;
+	is_asking = is_last && listen_fence_holds(server, client);
+	if (!is_asking)
+		listen_end_transaction(server, client);
+	is_asking = is_asking || (is_last && back_asks(server, client));
+	if (is_asking)
+		clocks_arm_link(server, client);
+	return is_asking;
 }
 
 /* Passes on a message that is for the client, or as much of it as has arrived; and
@@ -560,6 +572,8 @@ static enum step back_look(
 	if (m->type == 'C') {
 		params_note_tag(server, m);
 		schema_note_tag(server, m);
+		if (listen_fence_wants_tag(server))
+			listen_fence_note_tag(server, m);
 	}
 	if (!is_looked_at(server, m))
 		return STEP_NEXT;
@@ -584,12 +598,12 @@ static enum step back_tell(struct server *server, struct client *client,
 	switch (back_decide(server, client, m, &done)) {
 	case ANSWER_FORWARD:
 		count_sent(client, server, m->size);
-		if (m->type == 'A' && listens(server))
-			listen_table_heard(listen_table_of(client), m);
+		is_told =
+		    m->type == 'A' && listens(server) && listen_tell(client, server, m);
 		if (m->type == 'Z' && client->listening)
 			listen_note_ready(client, server->status);
 		*is_asking = m->type == 'Z' && back_settles(server, client);
-		is_told = session_state_answered(client, server, m, due);
+		is_told = session_state_answered(client, server, m, due) || is_told;
 		is_told = statements_answered(client, server, m, &done) || is_told;
 		is_told = begin_answered(server, client, m) || is_told;
 		server->link.params.owes_ready = *is_asking && !is_told;

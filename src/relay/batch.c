@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "relay/listen_fence.h"
 #include "relay/name_map.h"
 #include "relay/replay.h"
 #include "relay/statements.h"
@@ -203,7 +204,7 @@ static struct answers answers_of(struct server *server, struct client *client)
 	    .client = client,
 	    .server = server,
 	    .wants_tags = link->leaks.watch.expected || link->params.was_reset ||
-			  link->params.reset.hidden,
+			  link->params.reset.hidden || listen_fence_wants_tag(server),
 	};
 }
 

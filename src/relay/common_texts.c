@@ -48,7 +48,8 @@ struct prepared_text *common_texts_find(
 
 	if (!often || len > COMMON_MOST || has_escapes || !is_usual(server) ||
 	    (session_state_are_kept(server) &&
-		sql_calls_may_be((const char *)key, len)))
+		(sql_calls_may_be((const char *)key, len) ||
+		    sql_calls_may_notify((const char *)key, len))))
 		return NULL;
 	if (!site->text_counts)
 		site->text_counts = text_counts_init(slab_get(site->text_counts_slab));

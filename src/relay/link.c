@@ -7,7 +7,7 @@
 #include "pool/pins.h"
 #include "relay/clocks.h"
 #include "relay/kept.h"
-#include "relay/listen_sender.h"
+#include "relay/listen_fence.h"
 #include "relay/params.h"
 #include "relay/pin_question.h"
 #include "relay/sequences.h"
@@ -26,7 +26,6 @@ bool link_begin(struct client *client, struct server *server)
 					    server->unnamed_client == client->conn.id);
 	server->link.since_us = conn_now(&server->conn);
 	server_find_schema(server);
-	listen_sender_link(server, client);
 	sequences_link(server, client);
 	conn_set_deadline(&client->conn, 0);
 	statements_link(server);
@@ -37,7 +36,8 @@ bool link_begin(struct client *client, struct server *server)
 	if (kept_has_requested(client) && session_state_are_kept(server) &&
 	    kept_take_requested(server, client) < 0)
 		client_fatal(client, ERROR_OUT_OF_MEMORY);
-	must_wait = pin_question_ask_own(server);
+	must_wait = listen_fence_link(server, client);
+	must_wait = pin_question_ask_own(server) || must_wait;
 	must_wait = params_apply(server, client) || must_wait;
 	clocks_arm_link(server, client);
 	return must_wait;
@@ -60,6 +60,7 @@ void link_restore(struct client *client, struct server *server, const struct lin
 	list_init(&server->link.portals);
 	list_init(&server->link.name_maps);
 	server_find_schema(server);
+	listen_fence_restore(server, client);
 	statements_link(server);
 	clocks_arm_link(server, client);
 }
@@ -93,7 +94,7 @@ void link_end(struct client *client, struct server *server)
 {
 	struct link *link = &server->link;
 
-	listen_sender_unlink(server);
+	listen_fence_unlink(server);
 	vacate_settle(server);
 	server->leaks_left |= (link->pin.kinds | link->pin.made) & LEAK_KINDS;
 	/* the client has gone before the server could be asked */

@@ -7,6 +7,7 @@
 
 #include "pool/pins.h"
 #include "relay/listen_hub.h"
+#include "session/listen_sender.h"
 #include "wire/codec.h"
 #include "wire/sql_scan.h"
 
@@ -90,7 +91,6 @@ void listen_note_tag(struct client *client, const char *tag, size_t len)
 void listen_note_ready(struct client *client, uint8_t status)
 {
 	struct listening *l = client->listening;
-	const char *name, *end;
 
 	if (status == 'T')
 		l->is_undone = false;
@@ -99,6 +99,16 @@ void listen_note_ready(struct client *client, uint8_t status)
 	if (l->is_undone)
 		buf_clear(&l->run);
 	commit(l);
+}
+
+void listen_end_transaction(const struct server *server, struct client *client)
+{
+	struct listening *l = client->listening;
+	const char *name, *end;
+
+	if (!l || server->status != 'I')
+		return;
+	listen_table_send(l);
 	if (!l->done.len)
 		return;
 	name = (const char *)l->done.bytes;
@@ -139,8 +149,8 @@ static void answered(struct site *site, struct listen_message *m);
 
 static void ask(struct listening *l, const void *channels, size_t len)
 {
-	struct listen_message *m =
-	    listen_table_message(l->pool, listen_hub_ask, channels, len);
+	struct listen_message *m = listen_table_message(
+	    l->pool->key, l->pool->key_len, listen_hub_ask, channels, len);
 
 	m->answer = answered;
 	m->hub_id = l->hub_id;
@@ -265,6 +275,29 @@ bool listen_settle(struct client *client, struct server *server, uint16_t *kinds
 	}
 	buf_done(&l->found);
 	return false;
+}
+
+bool listen_tell(
+    struct client *client, const struct server *server, const struct message *m)
+{
+	enum { HEADER = 5 };
+	uint32_t pid = get_u32(m->bytes + HEADER), known = pid;
+	struct buf out;
+
+	listen_table_heard(listen_table_of(client), m);
+	if (pid != server->remote_pid)
+		known = listen_sender_find(server->slot.pool, pid);
+	else if (client->cancel_key.len >= sizeof(known))
+		known = get_u32(cancel_key_bytes(&client->cancel_key));
+	if (known == pid)
+		return false;
+	buf_init(&out, 0);
+	buf_put(&out, m->bytes, HEADER);
+	buf_put_u32(&out, known);
+	buf_put(&out, m->bytes + HEADER + sizeof(pid), m->have - HEADER - sizeof(pid));
+	client_say(client, &out);
+	buf_done(&out);
+	return true;
 }
 
 void listen_forget(struct client *client)

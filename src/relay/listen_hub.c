@@ -8,12 +8,14 @@
 
 #include "pool/pins.h"
 #include "relay/kept.h"
-#include "relay/listen_sender.h"
+#include "session/listen_sender.h"
 #include "session/workers.h"
 #include "wire/codec.h"
 
 /* No server sends a longer one: PostgreSQL's payloads have less than 8000 bytes. */
 enum { MESSAGE_MOST = 1024 * 1024 };
+/* Nobody waits for the connection longer than so, but for those who want to listen. */
+enum { FENCE_MOST_US = 1000000 };
 
 struct hub_channel {
 	uint64_t sites; /* bits of places: who has clients that listen to it */
@@ -32,8 +34,10 @@ struct listen_hub {
 	struct server *server;
 	struct listen_pool *pool;
 	uint64_t id;
+	struct listen_sender_hub known;
 	struct map *channels; /* struct hub_channel by name */
 	struct list commands; /* struct hub_command: those that run */
+	bool is_late;         /* the first of them for longer than FENCE_MOST_US */
 };
 
 static struct listen_hub *hub_of(const struct server *server)
@@ -56,15 +60,26 @@ uint64_t listen_hub_number(const struct server *server)
 
 /* ---- commands ---- */
 
-/* Ends what was sent with a Sync.  answer: what goes to the site `to` then, or NULL. */
-static void end_command(
+/* What runs from now on ends with a ReadyForQuery.  answer: what goes to the site `to`
+ * then, or NULL. */
+static void note_command(
     struct listen_hub *hub, unsigned to, struct listen_message *answer)
 {
 	struct hub_command *command = mem_zero(sizeof(*command));
 
 	command->to = to;
 	command->answer = answer;
+	if (list_is_empty(&hub->commands))
+		conn_set_deadline(
+		    &hub->server->conn, conn_now(&hub->server->conn) + FENCE_MOST_US);
 	list_push_back(&hub->commands, &command->node);
+}
+
+/* Ends what was sent with a Sync. */
+static void end_command(
+    struct listen_hub *hub, unsigned to, struct listen_message *answer)
+{
+	note_command(hub, to, answer);
 	if (server_sync(hub->server) < 0)
 		server_retire(hub->server, error_text(ERROR_OUT_OF_MEMORY));
 }
@@ -116,11 +131,12 @@ void listen_hub_ask(struct site *site, struct listen_message *m)
 	answer->len = 0;
 	answer->is_refused =
 	    !hub || hub->id != m->hub_id || hub->server->conn.is_doomed;
-	if (answer->is_refused) {
+	if (answer->is_refused || (m->is_fence && hub->is_late)) {
 		unsigned long long id = m->hub_id;
 		/* it closes in a moment, and nobody has to wait for that */
-		if (hub)
+		if (answer->is_refused && hub)
 			atomic_compare_exchange_strong(place_of(hub->server), &id, 0);
+		answer->is_refused = true;
 		listen_table_post(site, m->from, answer);
 		return;
 	}
@@ -200,6 +216,7 @@ static void hub_closed(struct conn *conn, const char *reason)
 	size_t at = 0;
 
 	atomic_compare_exchange_strong(place_of(server), &id, 0);
+	listen_sender_remove_hub(server->slot.pool, &hub->known);
 	while ((channel = map_next(hub->channels, &at))) {
 		sites |= channel->sites;
 		mem_free(channel);
@@ -208,8 +225,8 @@ static void hub_closed(struct conn *conn, const char *reason)
 	for (unsigned place = 0; sites >> place; place++) {
 		if (!(sites >> place & 1))
 			continue;
-		struct listen_message *m =
-		    listen_table_message(hub->pool, gone, NULL, 0);
+		struct listen_message *m = listen_table_message(
+		    hub->pool->key, hub->pool->key_len, gone, NULL, 0);
 		m->hub_id = hub->id;
 		listen_table_post(site, place, m);
 	}
@@ -249,7 +266,7 @@ static void spread(struct listen_hub *hub, const struct message *m)
 		server_unreadable(hub->server, m);
 		return;
 	}
-	pid = listen_sender_find(hub->server->slot.pool, pid, loop_now(site->loop));
+	pid = listen_sender_find(hub->server->slot.pool, pid);
 	channel = map_get(hub->channels, name, strlen(name));
 	for (unsigned place = 0; channel && channel->sites >> place; place++) {
 		if (!(channel->sites >> place & 1))
@@ -259,8 +276,8 @@ static void spread(struct listen_hub *hub, const struct message *m)
 			    hub->pool, hub->id, m->bytes, m->have, pid);
 			continue;
 		}
-		struct listen_message *out =
-		    listen_table_message(hub->pool, note, m->bytes, m->have);
+		struct listen_message *out = listen_table_message(
+		    hub->pool->key, hub->pool->key_len, note, m->bytes, m->have);
 		out->hub_id = hub->id;
 		out->pid = pid;
 		listen_table_post(site, place, out);
@@ -326,17 +343,54 @@ static enum step hub_message(struct conn *conn, const struct message *m)
 		if (c->answer)
 			listen_table_post(conn->site, c->to, c->answer);
 		mem_free(c);
+		hub->is_late = false;
+		conn_set_deadline(conn,
+		    list_is_empty(&hub->commands) ? 0 : conn_now(conn) + FENCE_MOST_US);
 	}
 	return server->conn.is_doomed ? STEP_CLOSE : STEP_NEXT;
+}
+
+/* The connection has not answered for long: nobody else has to wait for that. */
+static void hub_expired(struct conn *conn)
+{
+	struct listen_hub *hub = hub_of(conn_server(conn));
+	struct hub_command *command;
+
+	hub->is_late = true;
+	list_for (command, &hub->commands, node) {
+		if (!command->answer || !command->answer->is_fence)
+			continue;
+		command->answer->is_refused = true;
+		listen_table_post(conn->site, command->to, command->answer);
+		command->answer = NULL;
+	}
 }
 
 static const struct conn_ops hub_ops = {
     .name = "listening",
     .message = hub_message,
+    .expired = hub_expired,
     .malformed = server_malformed,
     .ended = server_ended,
     .closed = hub_closed,
 };
+
+/* The first connection of the process listens: whose notifications those of the servers
+ * in use are. */
+static void note_senders(struct site *site, struct listen_message *m)
+{
+	struct client *client;
+
+	(void)m;
+	list_for (client, &site->clients, site_node) {
+		struct server *server = client_server(client);
+		if (!server)
+			continue;
+		server->link.params.has_hubs = server->may_notify = true;
+		server->sender_id = client->conn.id;
+		listen_sender_set(server, client);
+	}
+}
 
 void listen_hub_begin(struct server *server, const struct listening *first)
 {
@@ -349,13 +403,19 @@ void listen_hub_begin(struct server *server, const struct listening *first)
 	pool_orphan(&server->slot, conn_now(&server->conn));
 	pins_restore(&server->slot);
 	server->slot.is_listener = true;
-	listen_sender_want(server->slot.pool);
 	hub->server = server;
 	hub->pool = first->pool;
 	hub->id = first->hub_id;
 	hub->channels = map_new();
 	list_init(&hub->commands);
 	hub->pool->hub = hub;
+	hub->known = (struct listen_sender_hub){
+	    .id = hub->id, .key = hub->pool->key, .key_len = hub->pool->key_len};
+	bool is_first = listen_sender_add_hub(server->slot.pool, &hub->known);
+	for (unsigned place = 0; is_first && place < workers_site_count(site); place++)
+		listen_table_post(site, place,
+		    listen_table_message(
+			hub->known.key, hub->known.key_len, note_senders, NULL, 0));
 	list_for (s, &first->subscriptions, of_client)
 		add_channel(hub, s->channel->name, workers_place(site));
 	conn_hand_on(&server->conn, &hub_ops);
@@ -372,8 +432,7 @@ void listen_hub_begin(struct server *server, const struct listening *first)
 		    server_puts_back(server, i, &sql, &ignored))
 			buf_put_text(&sql, ";");
 	if (sql.len) {
-		struct hub_command *c = mem_zero(sizeof(*c));
-		list_push_back(&hub->commands, &c->node);
+		note_command(hub, 0, NULL);
 		server_query(server, buf_text(&sql));
 	}
 	buf_done(&sql);

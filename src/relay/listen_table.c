@@ -20,6 +20,8 @@ struct listens {
 	listen_handle_fn *drop;
 	struct list inbox; /* struct listen_message of this site to itself */
 	struct later open;
+	struct list fences;
+	uint64_t last_number;
 };
 
 /* ---- messages ---- */
@@ -47,17 +49,17 @@ static void open_inbox(struct later *later)
 		handle(container_of(n, struct listen_message, node));
 }
 
-struct listen_message *listen_table_message(const struct listen_pool *pool,
+struct listen_message *listen_table_message(const char *key, size_t key_len,
     listen_handle_fn *handle_fn, const void *what, size_t len)
 {
-	struct listen_message *m = mem_zero(sizeof(*m) + pool->key_len + len);
+	struct listen_message *m = mem_zero(sizeof(*m) + key_len + len);
 
 	m->handle = handle_fn;
-	m->key_len = pool->key_len;
+	m->key_len = key_len;
 	m->len = len;
-	memcpy(m->bytes, pool->key, pool->key_len);
+	memcpy(m->bytes, key, key_len);
 	if (len)
-		memcpy(m->bytes + pool->key_len, what, len);
+		memcpy(m->bytes + key_len, what, len);
 	return m;
 }
 
@@ -91,6 +93,7 @@ struct listens *listen_table_new(struct site *site, listen_handle_fn *drop)
 	listens->pools = map_new();
 	listens->drop = drop;
 	list_init(&listens->inbox);
+	list_init(&listens->fences);
 	listens->open.run = open_inbox;
 	return listens;
 }
@@ -143,6 +146,16 @@ void listen_table_leave(struct site *site, struct listen_pool *pool)
 	map_del(site->listens->pools, pool->key, pool->key_len);
 	map_free(&pool->channels);
 	mem_free(pool);
+}
+
+struct list *listen_table_fences(const struct site *site)
+{
+	return &site->listens->fences;
+}
+
+uint64_t listen_table_number(const struct site *site)
+{
+	return ++site->listens->last_number;
 }
 
 const struct listen_pool *listen_table_next(const struct site *site, size_t *at)
@@ -227,8 +240,8 @@ static void end_subscription(struct subscription *s)
 	mem_free(s);
 	if (!list_is_empty(&channel->subscriptions))
 		return;
-	struct listen_message *m = listen_table_message(
-	    l->pool, site->listens->drop, channel->name, channel->len + 1);
+	struct listen_message *m = listen_table_message(l->pool->key, l->pool->key_len,
+	    site->listens->drop, channel->name, channel->len + 1);
 	m->hub_id = l->hub_id;
 	listen_table_post(site, listen_table_place(l->hub_id), m);
 	map_del(l->pool->channels, channel->name, channel->len);
@@ -363,7 +376,7 @@ static void put(struct listening *l, const uint8_t *bytes, size_t len, uint32_t 
 	put_u32(header + HEADER, pid);
 	buf_put(&l->queue, header, sizeof(header));
 	buf_put(&l->queue, bytes + sizeof(header), len - sizeof(header));
-	listen_table_flush(l);
+	listen_table_flush(client);
 }
 
 void listen_table_deliver(struct listen_pool *pool, uint64_t hub_id,
@@ -394,15 +407,22 @@ void listen_table_deliver(struct listen_pool *pool, uint64_t hub_id,
 	}
 }
 
-void listen_table_flush(struct listening *l)
+void listen_table_flush(struct client *client)
+{
+	struct listening *l = client->listening;
+
+	if (l && l->queue.len && is_outside_of_transactions(l->client))
+		listen_table_send(l);
+}
+
+void listen_table_send(struct listening *l)
 {
 	struct client *client = l->client;
 	size_t at = 0, size;
 	const char *name;
 	uint32_t pid;
 
-	if (!l->queue.len || client->conn.is_doomed ||
-	    !is_outside_of_transactions(client))
+	if (!l->queue.len || client->conn.is_doomed)
 		return;
 	if (l->queue.failed) {
 		client_fatal(client, ERROR_OUT_OF_MEMORY);

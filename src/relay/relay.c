@@ -15,6 +15,7 @@
 #include "relay/forward.h"
 #include "relay/link.h"
 #include "relay/listen.h"
+#include "relay/listen_fence.h"
 #include "relay/login_answer.h"
 #include "relay/params.h"
 #include "relay/relay_handoff.h"
@@ -96,8 +97,7 @@ static enum step front_drop(struct client *client)
 static void front_end_unrun(struct client *client)
 {
 	begin_put_ready(client);
-	if (client->listening)
-		listen_table_flush(client->listening);
+	listen_table_flush(client);
 	slow_log_end(client, NULL, "no_server");
 	client->request.in_pool.query_us = 0;
 	client->xact_us = 0;
@@ -192,8 +192,10 @@ static void front_begin(struct client *client, struct server *server)
 	}
 	if (begins && client->slow_log)
 		slow_log_begin_query(client);
-	if (begins && server)
+	if (begins && server) {
+		listen_fence_query(server, client);
 		clocks_arm_link(server, client);
+	}
 }
 
 /* The client waits until a COPY has ended, because the meaning of its next message
@@ -241,8 +243,7 @@ static enum step front_without_server(struct client *client, const struct messag
 			return fate == STATEMENT_MORE ? STEP_MORE : STEP_NEXT;
 	}
 	if (begin_answer(client, m)) {
-		if (client->listening)
-			listen_table_flush(client->listening);
+		listen_table_flush(client);
 		clocks_arm_rest(client);
 		return STEP_NEXT;
 	}

@@ -245,6 +245,7 @@ void session_state_expect(struct server *server, const struct sql_effects *effec
 
 	server->link.leaks.watch.expected |= all;
 	server->link.leaks.watch.met &= (uint16_t)~all;
+	server->may_notify |= effects->may_notify;
 	if (!session_state_are_kept(server))
 		return;
 	server->link.pin.made |= all & LEAK_MADE;
@@ -256,6 +257,7 @@ void session_state_expect(struct server *server, const struct sql_effects *effec
 
 void session_state_check_call(struct server *server, const struct message *m)
 {
+	server->may_notify = true;
 	if (session_state_are_kept(server))
 		server->link.pin.made |= LEAK_UNSEEN;
 	else if (is_watched(server) && m->have >= 5 + sizeof(uint32_t))

@@ -44,6 +44,7 @@ static bool is_plain_behind(const struct sql_scan *s, const struct sql_token *fi
 	    SQL_HINT('_', 'a', 'd'), /* pg_advisory_lock */
 	    SQL_HINT('e', 'm', 'p'), /* into temp */
 	    SQL_HINT('g', '_', 's'), /* pg_settings, see sql_calls.h */
+	    SQL_HINT('g', '_', 'n'), /* pg_notify */
 	};
 	static const struct sql_hint clock[] = {
 	    SQL_HINT('n', 'o', 'w'), /* now */
@@ -61,8 +62,11 @@ static bool is_plain_behind(const struct sql_scan *s, const struct sql_token *fi
 		return false;
 	if (ask->has_calls && memchr(at, '(', len) && sql_calls_may_be(at, len))
 		return false;
+	if (ask->has_calls && sql_token_is(first, "with") &&
+	    sql_calls_may_notify(first->from, (size_t)(end - first->from)))
+		return false;
 	if (sql_hint_is_there(at, len, inner,
-		ask->has_calls    ? 4
+		ask->has_calls    ? 5
 		: ask->has_leaves ? 3
 				  : 1))
 		return false;
@@ -138,14 +142,20 @@ struct sql_effects effects_of_text(
 		    .text = text, .scan = s, .token = first, .ask = ask};
 		look(&l);
 		effects = l.effects;
-		if (ask->has_calls && sql_calls_may_be(text, (size_t)(s.end - text)))
+		size_t size = (size_t)(s.end - text);
+		if (ask->has_calls && sql_calls_may_be(text, size)) {
 			effects.leaves |= LEAK_UNSEEN;
+			effects.may_notify = true;
+		}
+		effects.may_notify |=
+		    ask->has_calls && sql_calls_may_notify(text, size);
 	}
 	if (s.end == text + most ? len > most : ask->is_part && s.end == text + len) {
 		/* corrects the effects of a text that is longer than what was looked at
 		 */
 		effects.is_cut = effects.may_forget = true;
 		effects.leaves |= ask->has_calls ? LEAK_UNSEEN : 0;
+		effects.may_notify = ask->has_calls;
 		/* the last token may be incomplete, so what was found at the end is not
 		 * certain */
 		effects.resets = (struct reset_effects){0};

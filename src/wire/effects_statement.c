@@ -21,8 +21,10 @@ static void leave(struct effects_look *l, uint16_t kinds)
 /* The statement may make what only the server can tell. */
 static void leave_unseen(struct effects_look *l)
 {
-	if (l->ask->has_calls)
-		leave(l, LEAK_UNSEEN);
+	if (!l->ask->has_calls)
+		return;
+	leave(l, LEAK_UNSEEN);
+	l->effects.may_notify = true;
 }
 
 /* ---- SET ---- */

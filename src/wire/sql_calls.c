@@ -199,6 +199,24 @@ static bool has_word(
 	return false;
 }
 
+bool sql_calls_may_notify(const char *text, size_t len)
+{
+	static const struct {
+		struct sql_hint hint;
+		const char *word;
+	} changes[] = {{SQL_HINT('i', 'n', 's'), "insert"},
+	    {SQL_HINT('u', 'p', 'd'), "update"}, {SQL_HINT('d', 'e', 'l'), "delete"},
+	    {SQL_HINT('m', 'e', 'r'), "merge"}};
+	static const struct sql_hint notify = SQL_HINT('g', '_', 'n'),
+				     with = SQL_HINT('w', 'i', 't');
+	bool has_with = has_word(text, len, &with, "with");
+
+	for (size_t i = 0; has_with && i < sizeof(changes) / sizeof(changes[0]); i++)
+		if (has_word(text, len, &changes[i].hint, changes[i].word))
+			return true;
+	return has_word(text, len, &notify, "pg_notify");
+}
+
 bool sql_calls_read_sequences(const char *text, size_t len)
 {
 	static const struct sql_hint current = SQL_HINT('r', 'v', 'a');

@@ -105,7 +105,8 @@ def pytest_results(folder, place, env):
 
 def go_results(folder, place, env):
     output = run(["go", "test", "-json", "-count=1", "-p=1", "-timeout=%ds" % SECONDS, "./..."], folder,
-                 dict(env, GOFLAGS="-mod=mod", GOWORK="off", GOTOOLCHAIN="local", GOCACHE=os.path.join(place, "cache")))
+                 dict(env, GOFLAGS="-mod=mod", GOWORK="off", GOTOOLCHAIN="local",
+                      GOCACHE=os.path.join(os.path.dirname(folder), "go-cache")))
     results, texts = {}, []
     for line in output.splitlines():
         try:
@@ -116,7 +117,9 @@ def go_results(folder, place, env):
         if event["Action"] == "output":
             texts.append(event["Output"].rstrip())
         elif event["Action"] in ("pass", "fail") and event.get("Test"):
-            results["%s.%s" % (event["Package"].split("/", 2)[2], event["Test"])] = event["Action"] == "pass"
+            # Names of folders are others in each run.
+            test = re.sub(r"\d{6,}", "N", event["Test"])
+            results["%s.%s" % (event["Package"].split("/", 2)[2], test)] = event["Action"] == "pass"
     return results, "\n".join(texts)
 
 
@@ -146,11 +149,19 @@ def django(driver):
                 "SUITE_DRIVER": driver, "SUITE_TESTS": "backends transactions transaction_hooks"})
 
 
-# What suites want to find in their database.
+# What a suite expects in its database.
 OBJECTS = {
     "sqlalchemy": ["create schema test_schema", "create schema test_schema_2", "create extension hstore",
                    "create extension citext"],
+    "lib-pq": ["create extension if not exists hstore"],
+    "pgx": ["create extension if not exists hstore", "create extension if not exists ltree",
+            "create domain uint64 as numeric(20,0)",
+            """do $$ begin if not exists (select from pg_roles where rolname like ' tricky%') then
+               create user " tricky, ' } "" \\ test user " superuser; end if; end $$"""],
 }
+
+# What their poolers need beside the settings of all.
+SETTINGS = dict.fromkeys(("lib-pq", "pgx"), {"track_sql_prepare": 1})
 
 # name: (how it is fetched, how it is run, its environment). Behind a slash stands with which driver.
 SUITES = {
@@ -163,7 +174,8 @@ SUITES = {
     "lib-pq": (module("github.com/lib/pq"), go_results, lambda port: {
         "PGHOST": "127.0.0.1", "PGPORT": str(port), "PGUSER": "owner", "PGDATABASE": "suite", "PGSSLMODE": "disable"}),
     "pgx": (module("github.com/jackc/pgx/v5"), go_results, lambda port: {
-        "PGX_TEST_DATABASE": "host=127.0.0.1 port=%d user=owner database=suite sslmode=disable" % port,
+        **{"PGX_TEST_%s" % name: "host=127.0.0.1 port=%d user=owner database=suite sslmode=disable" % port
+           for name in ("DATABASE", "TCP_CONN_STRING", "PGBOUNCER_CONN_STRING")},
         "PGHOST": "127.0.0.1", "PGPORT": str(port), "PGUSER": "owner", "PGDATABASE": "suite", "PGSSLMODE": "disable"}),
     "sqlalchemy/psycopg2": sqlalchemy("psycopg2"), "sqlalchemy/psycopg": sqlalchemy("psycopg"),
     "sqlalchemy/asyncpg": sqlalchemy("asyncpg"),

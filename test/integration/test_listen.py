@@ -18,8 +18,18 @@ LOST = "the connection that listened for this client is lost"
 QUEUE = "too many notifications wait for the client (listen_queue_limit)"
 
 
-def owner(pooler, **more):
-    return pooler.connect(user="owner", **more)
+def owner(pooler, user="owner", **more):
+    """A client whose queries leave notifications to be received."""
+    client = pooler.connect(user=user, **more)
+
+    def recv_until(kinds):
+        found = wire.Client.recv_until(client, kinds)
+        for m in reversed([m for m in found if m.kind == "A"]):
+            client.pending = wire.message("A", m.body) + client.pending
+        return [m for m in found if m.kind != "A"]
+
+    client.recv_until = recv_until
+    return client
 
 
 @pytest.fixture(params=[1, 4], ids=["1 worker", "4 workers"])
@@ -52,6 +62,10 @@ def payload(message):
     channel, text, rest = message.body[4:].split(b"\0")
     assert rest == b""
     return channel.decode(), text.decode()
+
+
+def own_pid(client):
+    return int.from_bytes(client.key[:4], "big")
 
 
 def sender(message):
@@ -135,14 +149,106 @@ def test_own_notification_comes_back(make):
     one.query("notify news, 'mine'")
     got = one.recv()
     assert payload(got) == ("news", "mine")
-    assert sender(got) == int.from_bytes(one.key[:4], "big")
-    # A server that has just changed hands may be taken for that of its client before (listen_sender.c).
-    two.query("begin")
-    two.query("select pg_sleep(0.01)")
+    assert sender(got) == own_pid(one)
     two.query("notify news, 'yours'")
-    two.query("commit")
     got = one.recv()
-    assert sender(got) == int.from_bytes(two.key[:4], "big")
+    assert sender(got) == own_pid(two)
+
+
+NOTIFY = {
+    "statement": "notify news, '%d'",
+    "function": "select pg_notify('news', '%d')",
+    "block": "begin; select 1; select pg_notify('news', '%d'); commit",
+    "unknown function": "select tell('%d')",
+    "trigger": "insert into told values ('%d')",
+    "query with a change": "with more as (insert into told values ('%d') returning 1) select * from more",
+}
+
+
+@pytest.fixture
+def notifying(pg):
+    pg.do("create function tell(text) returns void language sql as 'select pg_notify(''news'', $1)'",
+          "create table told (what text)", "grant all on told to public",
+          "create function told() returns trigger language plpgsql as "
+          "$$ begin perform pg_notify('news', new.what); return new; end $$",
+          "create trigger told after insert on told for each row execute function told()")
+    yield
+    pg.do("drop table told", "drop function told", "drop function tell")
+
+
+@pytest.mark.parametrize("how", NOTIFY.values(), ids=NOTIFY)
+@RUNS
+def test_senders_are_named_as_they_know_themselves(make, notifying, workers, how, run):
+    """Also when another client gets the server at once, and when the sender has gone."""
+    if ";" in how and run is not simple:
+        pytest.skip("several statements")
+    pooler = make(2, workers=workers)
+    one, others = owner(pooler), [owner(pooler) for _ in range(4)]
+    one.query("listen news")
+    for _ in range(5):
+        for other in others:
+            run(other, how % own_pid(other))
+    for _ in range(5):
+        passing = owner(pooler)
+        run(passing, how % own_pid(passing))
+        passing.close()
+    for _ in range(5):
+        for other in others:
+            other.send(wire.query(how % own_pid(other)))
+        for other in others:
+            other.recv_until("Z")
+    for got in [one.recv() for _ in range(45)]:
+        assert str(sender(got)) == payload(got)[1]
+
+
+def test_sender_that_keeps_its_server(make):
+    """It was linked before anybody listened; and one that listens at its own server."""
+    pooler = make()
+    one, two, pinned = owner(pooler), owner(pooler), owner(pooler)
+    pinned.query("create temp table here (a int)")
+    one.query("listen news")
+    pinned.query("notify news, 'x'")
+    assert sender(one.recv()) == own_pid(pinned)
+    pinned.query("do $$ begin execute 'listen news'; end $$")
+    for client in (pinned, two, one):
+        client.query("notify news, 'x'")
+        assert [sender(to.recv()) for to in (one, pinned)] == [own_pid(client)] * 2
+
+
+def test_senders_of_another_user(make):
+    pooler = make()
+    one, two = owner(pooler), owner(pooler, user="second_user")
+    others = [pooler.connect(user="trust_user") for _ in range(3)]
+    for client in (one, two):
+        client.query("listen news")
+    for _ in range(5):
+        for client in others:
+            client.query("notify news, '%d'" % own_pid(client))
+    for client in (one, two):
+        for got in [client.recv() for _ in range(15)]:
+            assert str(sender(got)) == payload(got)[1]
+
+
+def test_connection_that_does_not_answer_is_not_waited_for(make):
+    pooler = make(2)
+    one, two, three = owner(pooler), owner(pooler), owner(pooler)
+    one.query("listen news")
+    pid = listening_pid(pooler)
+    two.query("notify news, 'x'")
+    assert sender(one.recv()) == own_pid(two)
+    os.kill(int(pid), signal.SIGSTOP)
+    try:
+        for client in (three, two, three, two):
+            client.query("notify news, 'y'")
+    finally:
+        os.kill(int(pid), signal.SIGCONT)
+    got = [one.recv() for _ in range(4)]
+    assert [payload(m)[1] for m in got] == ["y"] * 4
+    # a server's process id, which no client has
+    assert {sender(m) for m in got}.isdisjoint(map(own_pid, (one, two, three)))
+    three.query("notify news, 'z'")
+    two.query("notify news, 'z'")
+    assert [sender(one.recv()) for _ in range(2)] == [own_pid(three), own_pid(two)]
 
 
 def test_settings_of_the_first_client_end(make):
@@ -152,6 +258,21 @@ def test_settings_of_the_first_client_end(make):
     one.query("set idle_session_timeout = 100")
     one.query("listen news")
     waiting.holds_for(lambda: len(pooler.show("listeners")) == 1, 0.5, "it listens")
+
+
+def test_what_was_sent_before_comes_before_the_end_of_a_query(make, workers):
+    """As from PostgreSQL: also before the end of UNLISTEN, and nothing behind it."""
+    pooler = make(workers=workers)
+    one, two = pooler.connect(user="owner"), owner(pooler)
+    for number in range(20):
+        assert one.query("listen news").kinds() == "CZ"
+        two.query("notify news, 'other'")
+        assert sorted(one.query("select 1").kinds()) == ["A", "C", "D", "T", "Z"]
+        assert one.query("notify news, 'own'").kinds() == "CAZ"
+        two.query("notify news, 'last'")
+        assert sorted(one.query("unlisten news" if number % 2 else "unlisten *").kinds()) == ["A", "C", "Z"]
+        two.query("notify news, 'nobody'")
+        assert one.query("select 1").kinds() == "TDCZ"
 
 
 # Statements, and what is listened to behind them; "was" is listened to before.
@@ -242,7 +363,7 @@ def test_discard_all_with_an_error_behind_it(make):
 
 def test_within_a_transaction_it_waits(make):
     pooler = make()
-    one, two = owner(pooler), owner(pooler)
+    one, two = pooler.connect(user="owner"), owner(pooler)
     one.query("listen news")
     one.query("begin")
     for number in range(3):
@@ -252,7 +373,7 @@ def test_within_a_transaction_it_waits(make):
     assert [m.kind for m in one.query("select 1").messages if m.kind == "A"] == []
     one.send(wire.query("commit"))
     got = [one.recv() for _ in range(5)]
-    assert sorted(m.kind for m in got) == ["A", "A", "A", "C", "Z"]
+    assert [m.kind for m in got] == ["C", "A", "A", "A", "Z"]
     assert [payload(m)[1] for m in got if m.kind == "A"] == ["0", "1", "2"]
 
 
@@ -308,6 +429,36 @@ def test_a_client_that_does_not_read(make, workers):
     assert [p[1].rstrip("x") for p in heard(other, 20)] == [str(n) for n in range(20)]
     pooler.wait_log(r"C-.*" + QUEUE.replace("(", r"\(").replace(")", r"\)"))
     expect_end(lazy, QUEUE)
+    assert len(listeners(pooler)) == 1
+
+
+def test_longest_payloads(make, workers):
+    """PostgreSQL's longest, also for a client that reads late."""
+    pooler = make(workers=workers)
+    late, one, sending = owner(pooler), owner(pooler), owner(pooler)
+    for client in (late, one):
+        client.query("listen news")
+    texts = [str(number) + "x" * (7999 - len(str(number))) for number in range(200)]
+    for text in texts:
+        sending.query("select pg_notify('news', '%s')" % text)
+    for client in (one, late):
+        assert heard(client, 200) == [("news", text) for text in texts]
+
+
+def test_kill(make, workers):
+    pooler = make(workers=workers, log_pooler_errors=0)
+    clients = [owner(pooler) for _ in range(4)]
+    for client in clients:
+        client.query("listen news")
+    pooler.admin.query("KILL db")
+    for client in clients:
+        client.recv_until("E")
+        client.expect_closed()
+    pooler.admin.query("RESUME db")
+    one, two = owner(pooler), owner(pooler)
+    one.query("listen news")
+    two.query("notify news, 'x'")
+    assert heard(one, 1) == [("news", "x")]
     assert len(listeners(pooler)) == 1
 
 
@@ -443,6 +594,33 @@ def test_takeover(make, workers, restart):  # noqa: F811
     three.query("notify news, 'later'")
     assert heard(three, 1) == [("news", "later")]
     assert one.value("select 3") == "3"
+
+
+def test_takeover_while_notifications_come(make, workers, restart):  # noqa: F811
+    """None is lost, and each has the process id of its sender or of a server, never that of another client."""
+    pooler = make(2, workers=workers)
+    one, others = owner(pooler), [owner(pooler) for _ in range(3)]
+    one.query("listen news")
+    count, at = 300, threading.Event()
+
+    def send():
+        for number in range(count):
+            other = others[number % 3]
+            other.query("notify news, '%d %d'" % (number, own_pid(other)))
+            if number == 30:
+                at.set()
+
+    sending = threading.Thread(target=send)
+    sending.start()
+    assert at.wait(waiting.DEADLINE)
+    restart(pooler)
+    sending.join()
+    pids = set(map(own_pid, others))
+    for number in range(count):
+        got = one.recv()
+        text, pid = payload(got)[1].split()
+        assert int(text) == number
+        assert sender(got) == int(pid) or sender(got) not in pids
 
 
 class Reader(threading.Thread):

@@ -20,6 +20,7 @@
 
 /* hub: the server of the first client that listens becomes the connection */
 static struct peer *client, *hub, *server;
+static struct stage *stage;
 
 /* Answers a command of the pooler's, with a row for a channel or none. */
 static void answer(struct peer *from, const char *channel)
@@ -46,6 +47,23 @@ static void run(struct peer *one, const char *sql, const char *tag, char status)
 	peer_answer(server, tag, status);
 }
 
+/* The connection has sent what it had to send before. */
+static void answer_fence(void)
+{
+	peer_hear(hub, 'S');
+	peer_ready(hub, 'I');
+	stage_settle(stage);
+}
+
+/* The client that listens does it. */
+static void run_listening(const char *sql, const char *tag, char status)
+{
+	peer_text(client, 'Q', sql);
+	peer_hear(server, 'Q');
+	answer_fence();
+	peer_answer(server, tag, status);
+}
+
 static void notify(const char *channel, const char *payload)
 {
 	uint8_t body[64] = {0, 0, 0, 9};
@@ -59,10 +77,9 @@ static void notify(const char *channel, const char *payload)
 }
 
 /* The client listens to "news", and the pool has another server. */
-static struct stage *begin(const char *settings)
+static void begin(const char *settings)
 {
-	struct stage *stage = stage_new("pool_size=2", settings);
-
+	stage = stage_new("pool_size=2", settings);
 	stage_pair(stage, &client, &hub);
 	peer_text(client, 'Q', "listen news");
 	peer_hear(hub, 'Q');
@@ -73,13 +90,13 @@ static struct stage *begin(const char *settings)
 	peer_text(client, 'Q', "select 1");
 	server = stage_ready_server(stage);
 	peer_hear(server, 'Q');
+	answer_fence();
 	peer_answer(server, "SELECT 1", 'I');
 	peer_hear(client, 'Z');
-	return stage;
 }
 
 /* Another client listens to this channel, and gets its answer. */
-static struct peer *join(struct stage *stage, const char *channel)
+static struct peer *join(const char *channel)
 {
 	struct peer *one = stage_login(stage, "u", NULL, NULL);
 
@@ -100,8 +117,8 @@ static struct peer *join(struct stage *stage, const char *channel)
 static void notifications_reach_all_who_listen(void **state)
 {
 	(void)state;
-	struct stage *stage = begin(KEEP);
-	struct peer *same = join(stage, "news"), *other = join(stage, "more");
+	begin(KEEP);
+	struct peer *same = join("news"), *other = join("more");
 	notify("news", "1");
 	notify("more", "2");
 	notify("nobody", "3");
@@ -121,13 +138,13 @@ static void notifications_reach_all_who_listen(void **state)
 static void they_wait_for_the_end_of_the_transaction(void **state)
 {
 	(void)state;
-	struct stage *stage = begin(KEEP);
-	run(client, "begin", "BEGIN", 'T');
+	begin(KEEP);
+	run_listening("begin", "BEGIN", 'T');
 	peer_hear(client, 'Z');
 	notify("news", "1");
 	stage_settle(stage);
 	assert_string_equal(peer_heard(client), "");
-	run(client, "commit", "COMMIT", 'I');
+	run_listening("commit", "COMMIT", 'I');
 	peer_hear(client, 'A');
 	stage_free(&stage);
 }
@@ -135,9 +152,9 @@ static void they_wait_for_the_end_of_the_transaction(void **state)
 static void connection_ends_with_the_last_who_listens(void **state)
 {
 	(void)state;
-	struct stage *stage = begin(KEEP);
-	struct peer *other = join(stage, "news");
-	run(client, "unlisten news", "UNLISTEN", 'I');
+	begin(KEEP);
+	struct peer *other = join("news");
+	run_listening("unlisten news", "UNLISTEN", 'I');
 	answer(server, NULL);
 	peer_hear(client, 'Z');
 	notify("news", "1");
@@ -152,8 +169,8 @@ static void connection_ends_with_the_last_who_listens(void **state)
 static void channel_ends_with_the_last_who_listens_to_it(void **state)
 {
 	(void)state;
-	struct stage *stage = begin(KEEP);
-	struct peer *other = join(stage, "more");
+	begin(KEEP);
+	struct peer *other = join("more");
 	peer_close(other);
 	answer(hub, NULL); /* UNLISTEN "more" */
 	notify("news", "1");
@@ -164,12 +181,12 @@ static void channel_ends_with_the_last_who_listens_to_it(void **state)
 static void rollback_takes_an_unlisten_back(void **state)
 {
 	(void)state;
-	struct stage *stage = begin(KEEP);
-	run(client, "begin", "BEGIN", 'T');
+	begin(KEEP);
+	run_listening("begin", "BEGIN", 'T');
 	peer_hear(client, 'Z');
-	run(client, "unlisten *", "UNLISTEN", 'T');
+	run_listening("unlisten *", "UNLISTEN", 'T');
 	peer_hear(client, 'Z');
-	run(client, "rollback", "ROLLBACK", 'I');
+	run_listening("rollback", "ROLLBACK", 'I');
 	peer_hear(client, 'Z');
 	notify("news", "1");
 	peer_hear(client, 'A');
@@ -179,8 +196,8 @@ static void rollback_takes_an_unlisten_back(void **state)
 static void lost_connection_is_told(void **state)
 {
 	(void)state;
-	struct stage *stage = begin(KEEP);
-	struct peer *other = join(stage, "more");
+	begin(KEEP);
+	struct peer *other = join("more");
 	peer_close(hub);
 	assert_non_null(strstr(peer_last_words(client), "E:FATAL:"));
 	assert_non_null(strstr(peer_last_words(other), "E:FATAL:"));
@@ -191,7 +208,7 @@ static void lost_connection_is_told(void **state)
 static void what_is_no_notification_ends_the_connection(void **state)
 {
 	(void)state;
-	struct stage *stage = begin(KEEP);
+	begin(KEEP);
 	peer_put(hub, 'A', "\0\0\0\1news", 8);
 	assert_non_null(strstr(peer_last_words(client), "E:FATAL:"));
 	stage_free(&stage);
@@ -200,12 +217,112 @@ static void what_is_no_notification_ends_the_connection(void **state)
 static void queue_has_a_limit(void **state)
 {
 	(void)state;
-	struct stage *stage = begin(KEEP "listen_queue_limit = 100\n");
-	run(client, "begin", "BEGIN", 'T');
+	begin(KEEP "listen_queue_limit = 100\n");
+	run_listening("begin", "BEGIN", 'T');
 	peer_hear(client, 'Z');
 	for (int i = 0; i < 10; i++)
 		notify("news", "a payload of some bytes");
 	assert_non_null(strstr(peer_last_words(client), "E:FATAL:"));
+	stage_free(&stage);
+}
+
+static void server_changes_clients_when_its_notifications_have_come(void **state)
+{
+	(void)state;
+	begin(KEEP);
+	struct peer *one = stage_login(stage, "u", NULL, NULL);
+	struct peer *two = stage_login(stage, "u", NULL, NULL);
+	for (int i = 0; i < 2; i++) {
+		run(one, "notify news", "NOTIFY", 'I');
+		assert_string_equal(peer_hear(one, 'Z'), "C:NOTIFY Z:I");
+	}
+	peer_text(two, 'Q', "select 2");
+	peer_hear(hub, 'S');
+	stage_settle(stage);
+	assert_string_equal(peer_heard(server), "");
+	notify("news", "1");
+	peer_hear(client, 'A');
+	peer_ready(hub, 'I');
+	peer_hear(server, 'S');
+	peer_ready(server, 'I');
+	peer_hear(server, 'Q');
+	peer_answer(server, "SELECT 1", 'I');
+	peer_hear(two, 'Z');
+	/* it has changed nothing */
+	run(one, "notify news", "NOTIFY", 'I');
+	peer_hear(one, 'Z');
+	/* nobody waits any more when the connection has gone */
+	peer_text(two, 'Q', "select 3");
+	peer_hear(hub, 'S');
+	peer_close(hub);
+	peer_hear(server, 'S');
+	peer_ready(server, 'I');
+	peer_hear(server, 'Q');
+	stage_free(&stage);
+}
+
+static void client_leaves_while_it_waits(void **state)
+{
+	(void)state;
+	begin(KEEP);
+	struct peer *one = stage_login(stage, "u", NULL, NULL);
+	struct peer *two = stage_login(stage, "u", NULL, NULL);
+	run(one, "notify news", "NOTIFY", 'I');
+	peer_hear(one, 'Z');
+	peer_text(two, 'Q', "select 2");
+	peer_hear(hub, 'S');
+	peer_close(two);
+	stage_settle(stage);
+	peer_ready(hub, 'I');
+	stage_settle(stage);
+	peer_text(one, 'Q', "select 3");
+	answer_fence();
+	peer_hear(server, 'S');
+	peer_ready(server, 'I');
+	peer_hear(server, 'Q');
+	peer_answer(server, "SELECT 1", 'I');
+	peer_hear(one, 'Z');
+	stage_free(&stage);
+}
+
+/* As from PostgreSQL, where the session itself listens. */
+static void notifications_come_before_the_end_of_a_query(void **state)
+{
+	(void)state;
+	begin(KEEP);
+	peer_text(client, 'Q', "select 1");
+	peer_hear(server, 'Q');
+	peer_hear(hub, 'S');
+	peer_answer(server, "SELECT 1", 'I');
+	stage_settle(stage);
+	assert_null(strstr(peer_heard(client), "Z"));
+	notify("news", "1");
+	peer_ready(hub, 'I');
+	peer_hear(server, 'S');
+	peer_ready(server, 'I');
+	assert_string_equal(peer_hear(client, 'Z'), "A Z:I");
+	/* its own */
+	peer_text(client, 'Q', "notify news");
+	peer_hear(server, 'Q');
+	answer_fence();
+	peer_answer(server, "NOTIFY", 'I');
+	peer_hear(hub, 'S');
+	notify("news", "2");
+	peer_ready(hub, 'I');
+	peer_hear(server, 'S');
+	peer_ready(server, 'I');
+	assert_string_equal(peer_hear(client, 'Z'), "C:NOTIFY A Z:I");
+	/* and before the end of UNLISTEN */
+	peer_text(client, 'Q', "unlisten news");
+	peer_hear(server, 'Q');
+	peer_answer(server, "UNLISTEN", 'I');
+	peer_hear(hub, 'S');
+	notify("news", "3");
+	peer_ready(hub, 'I');
+	peer_hear(server, 'S');
+	peer_ready(server, 'I');
+	answer(server, NULL);
+	assert_string_equal(peer_hear(client, 'Z'), "C:UNLISTEN A Z:I");
 	stage_free(&stage);
 }
 
@@ -220,6 +337,9 @@ int main(void)
 	    cmocka_unit_test(lost_connection_is_told),
 	    cmocka_unit_test(what_is_no_notification_ends_the_connection),
 	    cmocka_unit_test(queue_has_a_limit),
+	    cmocka_unit_test(server_changes_clients_when_its_notifications_have_come),
+	    cmocka_unit_test(client_leaves_while_it_waits),
+	    cmocka_unit_test(notifications_come_before_the_end_of_a_query),
 	};
 	return stage_run_twice(tests);
 }

@@ -239,8 +239,9 @@ static void unseen(void **state)
 	    "create table pg_temp.t (a int)", "create view v as select 1", "execute x",
 	    "explain analyze execute x", "select 1; select f(1)",
 	    "begin; create table t as select 1"};
-	static const char *const others[] = {
-	    "select count(*) from t", "drop table t", "select 1", "begin", "set x = 1"};
+	static const char *const others[] = {"select count(*) from t", "drop table t",
+	    "select 1", "begin", "set x = 1", "with a as (select 1) select 1",
+	    "unlisten *"};
 	const struct effects_ask ask = {.has_leaves = true, .has_calls = true};
 
 	for (size_t i = 0; i < COUNT_OF(texts); i++) {
@@ -254,8 +255,25 @@ static void unseen(void **state)
 	for (size_t i = 0; i < COUNT_OF(others); i++) {
 		struct sql_effects found =
 		    effects_of_text(others[i], strlen(others[i]), &ask);
-		if (found.leaves & LEAK_UNSEEN)
+		if (found.leaves & LEAK_UNSEEN || found.may_notify)
 			fail_msg("%s", others[i]);
+	}
+}
+
+/* What may send notifications, and has no tag that shows it. */
+static void notifying(void **state)
+{
+	(void)state;
+	static const char *const texts[] = {"select pg_notify('a', 'b')",
+	    "select 1, pg_catalog.PG_NOTIFY($1, $2)", "begin; select pg_notify(1)",
+	    "select f()", "with a as (insert into t values (1)) select 1"};
+	const struct effects_ask ask = {.has_leaves = true, .has_calls = true};
+
+	for (size_t i = 0; i < COUNT_OF(texts); i++) {
+		size_t len = strlen(texts[i]);
+		if (!effects_of_text(texts[i], len, &ask).may_notify ||
+		    effects_is_plain(texts[i], len, &ask))
+			fail_msg("%s", texts[i]);
 	}
 }
 
@@ -766,6 +784,7 @@ int main(void)
 	    cmocka_unit_test(configuration_of_the_session),
 	    cmocka_unit_test(placeholders),
 	    cmocka_unit_test(unseen),
+	    cmocka_unit_test(notifying),
 	    cmocka_unit_test(select_into),
 	    cmocka_unit_test(texts_may_end_anywhere),
 	    cmocka_unit_test(tracked_parameters_leave_nothing),
