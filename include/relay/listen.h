@@ -20,9 +20,10 @@
  * that listens for the pool? */
 bool listen_is_shared(const struct server *server);
 
-/* A text of the client goes to the server, or a Bind of it: notes its UNLISTENs. */
-void listen_note_text(
-    struct client *client, const char *text, size_t len, bool has_escapes);
+/* A text of the client goes to the server, or a Bind of it: notes its UNLISTENs.  owed:
+ * how many ReadyForQuery come before the one that is behind it. */
+void listen_note_text(struct client *client, const char *text, size_t len,
+    bool has_escapes, uint32_t owed);
 /* A statement was completed with this tag, or failed (NULL). */
 void listen_note_tag(struct client *client, const char *tag, size_t len);
 /* ReadyForQuery with this status. */

@@ -97,6 +97,7 @@ struct listening {
 	/* names of the UNLISTENs in texts that were sent, that have run in this
 	 * transaction, and that are committed; each with its NUL, "" for all */
 	struct buf sent, run, done;
+	uint32_t marks;  /* in `sent`: each stands for a ReadyForQuery */
 	size_t run_safe; /* bytes of `run` from before the first SAVEPOINT */
 	bool has_savepoint : 1;
 	bool is_undone : 1; /* the query has a ROLLBACK or an error, and no COMMIT

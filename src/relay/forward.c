@@ -265,8 +265,9 @@ static enum step pass_text(struct client *client, struct server *server,
 		/* a named statement that is tracked runs at its Bind */
 		bool runs = m->type == 'Q' || !is_tracked || !m->bytes[5];
 		if (client->listening && runs)
-			listen_note_text(
-			    client, text, len, sql_facts_has_escapes(server));
+			listen_note_text(client, text, len,
+			    sql_facts_has_escapes(server),
+			    server->pipeline.syncs - (m->type == 'Q'));
 		if (facts->effects.vacates && runs)
 			vacate_begin(server, text, len);
 	}

@@ -11,6 +11,9 @@
 #include "wire/codec.h"
 #include "wire/sql_scan.h"
 
+/* Stands among the names of UNLISTENs for a ReadyForQuery that is owed. */
+#define READY_MARK "\002"
+
 static atomic_ullong *place_of(const struct server *server)
 {
 	return &server->slot.pool->part.whole->listener;
@@ -23,8 +26,19 @@ bool listen_is_shared(const struct server *server)
 
 /* ---- UNLISTEN ---- */
 
-void listen_note_text(
-    struct client *client, const char *text, size_t len, bool has_escapes)
+/* Takes out what comes next in `sent`; false: nothing is there, or it is a mark and a
+ * name is wanted. */
+static bool take_sent(struct listening *l, bool is_mark)
+{
+	if (!l->sent.len || (*l->sent.bytes == *READY_MARK) != is_mark)
+		return false;
+	l->marks -= is_mark;
+	buf_shift(&l->sent, strlen((char *)l->sent.bytes) + 1);
+	return true;
+}
+
+void listen_note_text(struct client *client, const char *text, size_t len,
+    bool has_escapes, uint32_t owed)
 {
 	struct listening *l = client->listening;
 	bool begins = true;
@@ -39,6 +53,8 @@ void listen_note_text(
 		begins = sql_token_is_mark(&t, ';');
 		if (!is_unlisten)
 			continue;
+		for (; l->marks < owed; l->marks++)
+			buf_put_str(&l->sent, READY_MARK);
 		sql_scan_next(&s, &t);
 		if (sql_token_is_mark(&t, '*'))
 			buf_put_str(&l->sent, "");
@@ -64,13 +80,16 @@ void listen_note_tag(struct client *client, const char *tag, size_t len)
 	struct listening *l = client->listening;
 
 	if (!tag) {
-		/* what was sent behind it is skipped */
+		/* what was sent behind it is skipped up to the ReadyForQuery */
 		l->is_undone = true;
-		buf_clear(&l->sent);
+		while (take_sent(l, false))
+			;
 	} else if (is_tag(tag, len, "UNLISTEN")) {
-		size_t size = l->sent.len ? strlen((char *)l->sent.bytes) + 1 : 0;
-		buf_put(&l->run, l->sent.bytes, size);
-		buf_shift(&l->sent, size);
+		while (take_sent(l, true))
+			;
+		if (l->sent.len)
+			buf_put_str(&l->run, (char *)l->sent.bytes);
+		take_sent(l, false);
 	} else if (is_tag(tag, len, "DISCARD ALL")) {
 		/* it is committed at once, whatever fails behind it */
 		buf_put_str(&l->run, "");
@@ -91,7 +110,11 @@ void listen_note_tag(struct client *client, const char *tag, size_t len)
 void listen_note_ready(struct client *client, uint8_t status)
 {
 	struct listening *l = client->listening;
+	bool is_last = !pipeline_count(&client_server(client)->pipeline);
 
+	while (take_sent(l, false) || (is_last && take_sent(l, true)))
+		;
+	take_sent(l, true);
 	if (status == 'T')
 		l->is_undone = false;
 	if (status != 'I')

@@ -366,7 +366,8 @@ static enum statement_fate rewrite_bind(struct client *client, struct server *se
 		    strlen(prepared_sql(text)));
 		if (client->listening)
 			listen_note_text(client, prepared_sql(text),
-			    strlen(prepared_sql(text)), sql_facts_has_escapes(server));
+			    strlen(prepared_sql(text)), sql_facts_has_escapes(server),
+			    server->pipeline.syncs);
 		if (text->effects.vacates)
 			vacate_begin(
 			    server, prepared_sql(text), strlen(prepared_sql(text)));

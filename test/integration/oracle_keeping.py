@@ -94,6 +94,7 @@ VALUES = {"n": ("work_mem", "app.a", "App.B", "search_path", "bytea_output", "ap
           "v": ("1MB", "other", "escape", "", "it's")}
 
 LISTENING = ("listen news", "listen other", 'listen "Other"', "unlisten news", "unlisten *", "unlisten other")
+UNLISTENING = tuple(sql for sql in LISTENING if sql.startswith("unlisten"))
 NOTIFYING = ("notify news, 'N'", "notify other, 'N'", "select pg_notify('Other', 'N')",
              "notify news, 'N'; notify news, 'N'; notify other, 'N'")
 
@@ -165,11 +166,15 @@ class Keeping:
         """LISTEN or NOTIFY, outside of a block or within one that may be rolled back."""
         maker = self.maker
         is_block = self.has(0.3)
+        # Notifications of the transaction that LISTENs come by two ways, and channels out of order (usage.md).
+        channels, listening = NOTIFYING, UNLISTENING if is_block else LISTENING
         if is_block:
             maker.say("Q", "begin")
+            if self.has(0.5):
+                channels, listening = NOTIFYING[:1], LISTENING
         for _ in range(maker.random.randint(1, 2)):
             self.number += 1
-            maker.say("Q", self.pick(NOTIFYING if self.has(0.6) else LISTENING).replace("N'", "%d'" % self.number))
+            maker.say("Q", self.pick(channels if self.has(0.6) else listening).replace("N'", "%d'" % self.number))
             # A client's own notification comes a moment later, and an UNLISTEN may overtake it.
             if not is_block:
                 maker.say("hear")

@@ -193,6 +193,38 @@ static void rollback_takes_an_unlisten_back(void **state)
 	stage_free(&stage);
 }
 
+/* What an error skips ends with its Query. */
+static void unlisten_behind_an_error_counts(void **state)
+{
+	static const char error[] = "SERROR\0C22012\0Mdivision by zero\0";
+
+	(void)state;
+	struct stage *stage = begin(KEEP);
+	struct peer *more = join(stage, "more"), *news = join(stage, "news");
+	peer_text(more, 'Q', "select 1/0; unlisten news");
+	peer_text(more, 'Q', "select 1");
+	peer_text(more, 'Q', "unlisten more");
+	for (int i = 0; i < 3; i++)
+		peer_hear(server, 'Q');
+	peer_put(server, 'E', error, sizeof(error));
+	peer_ready(server, 'I');
+	peer_answer(server, "SELECT 1", 'I');
+	peer_answer(server, "UNLISTEN", 'I');
+	answer(server, NULL);
+	answer(hub, NULL); /* UNLISTEN "more" */
+	assert_string_equal(peer_heard(more),
+	    "E:ERROR:division by zero Z:I C:SELECT 1 Z:I C:UNLISTEN Z:I");
+	peer_text(news, 'Q', "select 1/0; unlisten news");
+	peer_hear(server, 'Q');
+	peer_put(server, 'E', error, sizeof(error));
+	peer_ready(server, 'I');
+	answer(server, NULL);
+	peer_hear(news, 'Z');
+	notify("news", "1");
+	peer_hear(news, 'A');
+	stage_free(&stage);
+}
+
 static void lost_connection_is_told(void **state)
 {
 	(void)state;
@@ -334,6 +366,7 @@ int main(void)
 	    cmocka_unit_test(connection_ends_with_the_last_who_listens),
 	    cmocka_unit_test(channel_ends_with_the_last_who_listens_to_it),
 	    cmocka_unit_test(rollback_takes_an_unlisten_back),
+	    cmocka_unit_test(unlisten_behind_an_error_counts),
 	    cmocka_unit_test(lost_connection_is_told),
 	    cmocka_unit_test(what_is_no_notification_ends_the_connection),
 	    cmocka_unit_test(queue_has_a_limit),
