@@ -31,9 +31,9 @@ FAULTS = [
     ("bytes behind the message at which a server leaves for another worker stay", ["--workers", "3"], [
         ("src/session/conn.c", "step == STEP_NEXT && !conn->is_doomed && !conn->is_going)",
          "step == STEP_NEXT && !conn->is_doomed)")]),
-    ("both processes of a takeover serve, because READY came when its time was over", [
-        "--faults", str(1 | 2 | 256 | 2048 | 4096)], [
-        ("src/daemon/takeover_give.c", "if (giving_now(g) >= g->phase_until_us) {", "if (false) {")]),
+    ("both processes of a takeover serve, because a call failed when the decision came", [
+        "--faults", str(1 | 2 | 512 | 2048)], [
+        ("src/daemon/fd_channel.c", "if (got < 0 && !is_last) {", "if (got < 0 && !is_last && false) {")]),
     ("an error of the pooler follows the FATAL error of a server", [], [
         ("src/relay/back.c", "if (m->type != 'E' || is_unused(server))\n\t\treturn false;\n\t(void)codec_read_error",
          "if (true)\n\t\treturn false;\n\t(void)codec_read_error")]),
@@ -43,7 +43,7 @@ FAULTS = [
         ("src/pool/exchange.c", "(!first || other->queued_us + PREFERENCE_US < first->queued_us)",
          "(!first && true)")]),
     ("a process whose takeover fails takes the socket file of the old one away", [
-        "--faults", str(1 | 2 | 256 | 512 | 2048 | 4096)], [
+        "--faults", str(1 | 2 | 256 | 512 | 2048)], [
         ("src/login/listen.c", "if (l->path && !l->is_stopped && !l->is_shared)",
          "if (l->path && !l->is_stopped)")]),
 ]

@@ -46,6 +46,7 @@ static void go_on(struct event *e)
 
 	event_in(e, CHECK_US);
 	clients_check();
+	checks_alone();
 	if (course.phase < RESTING)
 		admin_watch();
 	switch (course.phase) {

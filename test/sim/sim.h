@@ -67,6 +67,15 @@ struct world {
 	bool is_healing;     /* no more faults: everybody comes to an end */
 	bool is_ending;      /* the pooler was told to end */
 	uint64_t stalled_us; /* until when something has stood still, the last time */
+	/* What is frequent in this run and rare in others: so what meets in one moment
+	 * seldom meets often in some of them. */
+	struct {
+		unsigned cancels;      /* of a million messages */
+		unsigned slow, work;   /* of a thousand queries, and of other commands */
+		unsigned slow_us, work_us; /* which take so long at most */
+		unsigned early;        /* of a thousand COPYs */
+		unsigned starts;       /* of a thousand parameters in startup packets */
+	} habits;
 	struct {
 		uint64_t queries, errors, logins, refused, cancels, commands, faults,
 		    bytes, turns, transactions, takeovers, kills;
@@ -139,6 +148,7 @@ struct end {
 	int pid;              /* of the process at a unix socket */
 	int error;            /* pending */
 	bool is_open, is_connected, has_fin, has_sent_fin, is_reset, wants_room;
+	bool is_deaf; /* it reads no more than it has */
 	struct file *file;   /* the pooler's */
 	struct actor *actor; /* or a simulated peer's */
 	struct sockaddr_storage local, remote;
@@ -264,6 +274,7 @@ static inline bool config_asks_for_proof(void)
 
 /* ---- invariants ---- */
 void checks_turn(void);  /* between two turns of a loop of the pooler */
+void checks_alone(void); /* of two processes one serves */
 void checks_empty(void); /* when all have left */
 
 #endif

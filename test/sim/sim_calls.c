@@ -125,6 +125,8 @@ int __wrap_shutdown(int fd, int how)
 {
 	struct file *f = file_of(fd);
 
+	if (f && f->end && how != SHUT_WR)
+		f->end->is_deaf = true;
 	if (f && f->end && how != SHUT_RD)
 		end_shut(f->end);
 	return 0;
@@ -466,7 +468,8 @@ static void stall(uint64_t most_us)
 	note("stall", us, 0);
 	if (until_us > world.stalled_us)
 		world.stalled_us = until_us;
-	if (world.options.workers > 1 && draw_chance(&world.rng, 800))
+	if ((world.options.workers > 1 || process_count_alive() > 1) &&
+	    draw_chance(&world.rng, 800))
 		task_wait(&world.stalled_us, until_us);
 	else
 		world.now_us = until_us;
@@ -476,9 +479,12 @@ static void stall(uint64_t most_us)
  * its threads. */
 static void pass_time(void)
 {
+	bool is_takeover = process_count_alive() > 1;
+
 	world.now_us += draw_between(&world.rng, 1, 15);
-	if (process_site() && draw_fault(&world.rng, FAULT_STALLS, 20))
-		stall(2000000);
+	if (process_site() &&
+	    draw_fault(&world.rng, FAULT_STALLS, is_takeover ? 1000 : 20))
+		stall(is_takeover && draw_chance(&world.rng, 300) ? 15000000 : 2000000);
 }
 
 int __wrap_epoll_wait(int fd, struct epoll_event *events, int most, int wait_ms)

@@ -13,7 +13,7 @@
 #include "sim_process.h"
 
 /* Turns between two looks; and how long a client may wait while a server rests. */
-enum { EVERY = 16, RESTS_MOST_US = 1000000, ORDER_US = 100000 };
+enum { EVERY = 16, RESTS_MOST_US = 1000000, ORDER_US = 100000, ALONE_US = 60000000 };
 
 /* The pool in which a client waits while a server rests, here and at another worker. */
 static struct odd {
@@ -323,6 +323,21 @@ void checks_turn(void)
 		check_pool(pool);
 	check_together(p);
 	check_clients(at->site);
+}
+
+/* Each process believes that everybody is its own. */
+void checks_alone(void)
+{
+	static uint64_t since_us;
+	const struct process *p;
+	unsigned count = 0;
+
+	for (unsigned i = 0; (p = process_number(i)); i++)
+		count += !p->is_over && p->is_up && !p->is_leaving && p->control &&
+			 !p->control->catalog->is_leaving;
+	if (count < 2)
+		since_us = world.now_us;
+	MUST(world.now_us - since_us < ALONE_US, "%u processes serve", count);
 }
 
 /* Objects of clients and their messages; what stays belongs to servers or caches. */

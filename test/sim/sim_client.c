@@ -4,6 +4,7 @@
  * a session with their own parameters.
  */
 #include <arpa/inet.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,9 @@ enum {
 	STATEMENTS = 6,
 	PORT = 6432,
 	CANCELS = 4,
-	PATIENCE_US = 400000000
+	PATIENCE_US = 400000000,
+	/* A request that takes longer may have been given up before it arrives. */
+	CANCEL_SURE_US = 900000
 };
 
 enum owed_kind {
@@ -57,9 +60,16 @@ struct owed {
 	bool may_fail, has_notice, is_described, is_early, is_broken;
 	bool may_lack; /* of OWES_BIND: nothing is prepared, perhaps */
 	long seen;
+	unsigned number; /* of all that the client has asked for */
 };
 
 enum state { GONE, CONNECTING, STARTING, SERVED };
+
+struct cancel {
+	struct actor actor;    /* first */
+	struct client *client; /* NULL: its connection is gone */
+	uint64_t sent_us;
+};
 
 struct client {
 	struct actor actor; /* first */
@@ -82,10 +92,13 @@ struct client {
 	struct buf out;
 	uint8_t key[64];
 	size_t key_len;
-	uint64_t cancelled_us; /* 0: never */
 	uint64_t progress_us;
-	struct actor cancels[CANCELS];
+	struct cancel cancels[CANCELS];
 	struct event cancel_due;
+	unsigned asked;     /* how much it has asked for */
+	unsigned cancel_to; /* what may be cancelled: up to this number */
+	bool is_doubtful;   /* a request to cancel may be under way */
+	bool was_cancelled; /* lately: it is impatient */
 	bool is_finishing, is_dead;
 	bool is_flushing; /* it has sent a Flush instead of a Sync */
 	struct owed rest; /* what it executes then */
@@ -110,6 +123,7 @@ static struct owed *owe(struct client *c, enum owed_kind kind)
 	memset(o, 0, sizeof(*o));
 	o->kind = kind;
 	o->statement = -1;
+	o->number = ++c->asked;
 	return o;
 }
 
@@ -153,9 +167,9 @@ static struct owed plan_rows(struct client *c, char *literal, size_t size)
 	}
 	o.may_fail = draw_chance(&c->rng, 40);
 	o.has_notice = draw_chance(&c->rng, 30);
-	if (draw_chance(&c->rng, 200))
-		us = (long)draw_between(
-		    &c->rng, 1, draw_chance(&c->rng, 50) ? 4000000 : 20000);
+	if (draw_chance(&c->rng, world.habits.slow))
+		us = (long)draw_between(&c->rng, 1,
+		    draw_chance(&c->rng, 50) ? 4000000 : world.habits.slow_us);
 	snprintf(literal, size, "%s rows=%ld size=%ld us=%ld%s%s", o.tag, o.rows,
 	    o.size, us, o.may_fail ? " err=1" : "", o.has_notice ? " notice=1" : "");
 	/* the server ends instead of answering */
@@ -167,8 +181,10 @@ static struct owed plan_rows(struct client *c, char *literal, size_t size)
 static void put_back(struct client *c, const struct owed *plan)
 {
 	struct owed *o = owe(c, plan->kind);
+	unsigned number = o->number;
 
 	*o = *plan;
+	o->number = number;
 }
 
 static void ask_simple(struct client *c)
@@ -438,7 +454,7 @@ static void ask_copy(struct client *c)
 	snprintf(o->tag, sizeof(o->tag), "%s", next_tag(c));
 	o->rows = (long)draw_below(&c->rng, draw_chance(&c->rng, 100) ? 3000 : 20);
 	o->may_fail = draw_chance(&c->rng, 100);
-	o->is_early = is_in && draw_chance(&c->rng, 200);
+	o->is_early = is_in && draw_chance(&c->rng, world.habits.early);
 	snprintf(sql, sizeof(sql), "COPY t %s /* %s rows=%ld%s */",
 	    is_in ? "FROM STDIN" : "TO STDOUT", o->tag, o->rows,
 	    o->may_fail && !is_in ? " err=1" : "");
@@ -471,10 +487,22 @@ static void cancel_received(struct actor *a)
 	actor_take(a, len);
 }
 
+/* What is asked for from now on is not cancelled, if the request was not lost. */
 static void cancel_ended(struct actor *a, int errnum)
 {
-	(void)errnum;
+	const struct cancel *cancel = (struct cancel *)a;
+	struct client *c = cancel->client;
+	bool is_sure = !errnum && world.now_us - cancel->sent_us < CANCEL_SURE_US &&
+		       !(world.options.faults & FAULT_KILL);
+
 	actor_close(a, false);
+	if (!c)
+		return;
+	c->is_doubtful = c->is_doubtful || !is_sure;
+	for (int i = 0; i < CANCELS; i++)
+		is_sure = is_sure && !actor_is_open(&c->cancels[i].actor);
+	if (is_sure && !c->is_doubtful)
+		c->cancel_to = c->asked;
 }
 
 static void address_of(const struct client *c, struct sockaddr_in *from)
@@ -499,20 +527,24 @@ static void send_cancel(struct event *e)
 	if (c->state != SERVED)
 		return;
 	for (int i = 0; i < CANCELS; i++) {
-		struct actor *a = &c->cancels[i];
+		struct actor *a = &c->cancels[i].actor;
 		if (actor_is_open(a))
 			continue;
 		actor_init(a, &ops);
 		address_of(c, &from);
-		c->cancelled_us = world.now_us;
+		c->cancels[i].client = c;
+		c->cancels[i].sent_us = world.now_us;
+		c->cancel_to = UINT_MAX;
 		note("cancel", c->id, c->number);
 		actor_connect(a, &from, "127.0.0.1", PORT);
 		buf_init(&b, 0);
 		codec_put_cancel_request(&b, c->key, c->key_len);
 		actor_send(a, b.bytes, b.len);
 		buf_done(&b);
-		return;
+		break;
 	}
+	if (draw_chance(&c->rng, 150))
+		event_in(e, draw_below(&c->rng, 3000));
 }
 
 /* ---- its connection ---- */
@@ -525,7 +557,10 @@ static void forget_connection(struct client *c)
 	c->first = c->count = 0;
 	c->state = GONE;
 	c->status = 0;
-	c->cancelled_us = 0;
+	for (int i = 0; i < CANCELS; i++)
+		c->cancels[i].client = NULL;
+	c->cancel_to = c->asked = 0;
+	c->is_doubtful = c->was_cancelled = false;
 	c->has_failed = c->is_shut = c->is_told_end = false;
 	c->has_select = c->is_flushing = false;
 	memset(c->has, 0, sizeof(c->has));
@@ -551,10 +586,21 @@ static bool may_be_cut(void)
 		   FAULT_DNS | FAULT_STALLS | FAULT_LATE | FAULT_KILL);
 }
 
+/* The last message may be incomplete, but nothing else stands in it. */
+static void check_last(const struct client *c)
+{
+	size_t len;
+	const uint8_t *p = actor_bytes(&c->actor, &len);
+
+	MUST(len < 8 || !memmem(p + 8, len - 8, "SFATAL", 7),
+	    "client %u got an error within a message of type '%c'", c->id, *p);
+}
+
 static void ended(struct actor *a, int errnum)
 {
 	struct client *c = (struct client *)a;
 
+	check_last(c);
 	note("client is cut", c->id, (uint64_t)errnum);
 	MUST(may_be_cut() || c->is_shut || c->is_told_end,
 	    "client %u lost its connection (%s) without a reason", c->id,
@@ -590,7 +636,7 @@ static void connected(struct actor *a)
 	codec_put_param(&c->out, "user", user);
 	codec_put_param(&c->out, "database", c->database);
 	for (int i = 0; i < GUCS; i++)
-		if (draw_chance(&c->rng, 200))
+		if (draw_chance(&c->rng, world.habits.starts))
 			set_start(c, &c->out, i);
 	codec_end_startup(&c->out, at);
 	flush(c);
@@ -738,8 +784,9 @@ static void got_error(struct client *c, const uint8_t *body, size_t len)
 	    o->may_fail && strncmp(f.message, "COPY", 4) == 0)
 		;
 	else if (strcmp(f.sqlstate, "57014") == 0)
-		MUST(c->cancelled_us,
-		    "client %u was cancelled and has not asked for it", c->id);
+		MUST(o->number <= c->cancel_to,
+		    "client %u was cancelled (%s) and has not asked for it", c->id,
+		    o->tag);
 	else if (strcmp(f.sqlstate, "25P02") == 0)
 		MUST(c->status == 'E', "client %u got ERROR %s: %s", c->id, f.sqlstate,
 		    f.message);
@@ -756,6 +803,7 @@ static void got_error(struct client *c, const uint8_t *body, size_t len)
 			 strcmp(f.message, o->tag) == 0,
 		    "client %u (%s) got ERROR %s: %s", c->id, o->tag, f.sqlstate,
 		    f.message);
+	c->was_cancelled = strcmp(f.sqlstate, "57014") == 0;
 	has_failed(c);
 }
 
@@ -984,12 +1032,14 @@ static void ask_something(struct client *c)
 	else
 		ask_several(c);
 	flush(c);
-	if (draw_fault(&c->rng, FAULT_CANCEL, 60000)) {
+	if (draw_fault(&c->rng, FAULT_CANCEL,
+		world.habits.cancels * (c->was_cancelled ? 3 : 1))) {
 		static const uint64_t most_us[] = {100, 3000, 50000};
 		c->cancel_due.run = send_cancel;
 		event_in(&c->cancel_due,
 		    draw_below(&c->rng, most_us[draw_below(&c->rng, 3)]));
 	}
+	c->was_cancelled = false;
 	c->progress_us = world.now_us;
 }
 
@@ -1080,7 +1130,7 @@ bool clients_are_done(void)
 		if (!clients[i].is_dead)
 			return false;
 		for (int j = 0; j < CANCELS; j++)
-			if (actor_is_open(&clients[i].cancels[j]))
+			if (actor_is_open(&clients[i].cancels[j].actor))
 				return false;
 	}
 	return true;

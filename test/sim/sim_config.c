@@ -106,6 +106,7 @@ static void write_config(uint64_t *rng, bool is_broken)
 	maybe(f, rng, 300, "dns_max_ttl", 1, 30);
 	maybe(f, rng, 300, "pool_idle_timeout", 5, 60);
 	maybe(f, rng, 300, "cancel_wait_timeout", 1, 20);
+	maybe(f, rng, 500, "suspend_timeout", 1, 4);
 	maybe(f, rng, 200, "stats_period", 5, 60);
 	maybe(f, rng, 200, "host_hung_timeout", 1, 10);
 	maybe(f, rng, 300, "auth_query_cache_time", 1, 60);

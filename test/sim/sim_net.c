@@ -224,6 +224,8 @@ static uint32_t end_ready(const struct end *e)
 		what |= EPOLLHUP;
 	if (e->error)
 		what |= EPOLLERR;
+	if (e->is_deaf)
+		what |= EPOLLIN | EPOLLRDHUP;
 	if (e->is_reset || e->has_sent_fin || room_of(e->peer) >= e->wire->room / 3 + 1)
 		what |= EPOLLOUT;
 	return what;
@@ -354,7 +356,6 @@ struct wire *net_local_wire(void)
 
 	w->is_local = true;
 	w->room = 212992;
-	w->latency_us = draw_between(&w->rng, 1, 30);
 	for (int i = 0; i < 2; i++) {
 		w->ends[i].is_connected = true;
 		w->ends[i].local.ss_family = w->ends[i].remote.ss_family = AF_UNIX;
@@ -433,26 +434,31 @@ static void was_reset(struct event *e)
 	break_both(container_of(e, struct wire, death), ECONNRESET);
 }
 
-static void arrived(struct event *event)
+static void deliver(struct end *to, const uint8_t *bytes, size_t len, bool is_fin)
 {
-	struct replay *s = container_of(event, struct replay, event);
-	struct end *to = s->to;
-	struct wire *w = to->wire;
+	const struct wire *w = to->wire;
 	bool is_lost = w->dead_us && world.now_us >= w->dead_us;
 
-	to->flying -= s->len;
-	if (!is_lost && !to->is_open && (s->len || !s->is_fin)) {
+	if (!is_lost && !to->is_open && (len || !is_fin)) {
 		/* nobody is there any more */
 		end_break(to->peer, ECONNRESET);
 	} else if (!is_lost && to->is_open && !to->is_reset) {
-		buf_put(&to->in, s->bytes, s->len);
-		to->has_fin = to->has_fin || s->is_fin;
-		end_wake(
-		    to, EPOLLIN |
-			    (s->is_fin ? EPOLLRDHUP | (to->has_sent_fin ? EPOLLHUP : 0)
-				       : 0));
+		buf_put(&to->in, bytes, len);
+		to->has_fin = to->has_fin || is_fin;
+		end_wake(to,
+		    EPOLLIN |
+			(is_fin ? EPOLLRDHUP | (to->has_sent_fin ? EPOLLHUP : 0) : 0));
 		tell_actor(to);
 	}
+}
+
+static void arrived(struct event *event)
+{
+	struct replay *s = container_of(event, struct replay, event);
+	struct wire *w = s->to->wire;
+
+	s->to->flying -= s->len;
+	deliver(s->to, s->bytes, s->len, s->is_fin);
 	mem_free(s);
 	wire_unref(w);
 }
@@ -463,7 +469,7 @@ static uint64_t arrival(struct end *to)
 	uint64_t at_us =
 	    world.now_us + w->latency_us + draw_below(&w->rng, w->latency_us + 1);
 
-	if (!w->is_local && draw_fault(&w->rng, FAULT_LATE, 3000))
+	if (draw_fault(&w->rng, FAULT_LATE, 3000))
 		at_us += draw_between(
 		    &w->rng, 1000, draw_chance(&w->rng, 100) ? 20000000 : 400000);
 	if (at_us < to->last_us)
@@ -474,8 +480,15 @@ static uint64_t arrival(struct end *to)
 static void send_segment(
     struct end *from, const uint8_t *bytes, size_t len, bool is_fin)
 {
-	struct replay *s = mem_zero(sizeof(*s) + len);
+	struct replay *s;
 
+	/* nothing is on its way between two ends of a unix socket */
+	if (from->wire->is_local) {
+		from->peer->sent += len;
+		deliver(from->peer, bytes, len, is_fin);
+		return;
+	}
+	s = mem_zero(sizeof(*s) + len);
 	s->to = from->peer;
 	s->len = len;
 	s->is_fin = is_fin;
@@ -515,7 +528,8 @@ ssize_t end_send(struct end *e, const void *bytes, size_t len)
 		e->error = 0;
 		return -1;
 	}
-	if (e->is_reset || e->has_sent_fin) {
+	if (e->is_reset || e->has_sent_fin ||
+	    (w->is_local && (e->peer->is_deaf || !e->peer->is_open))) {
 		errno = EPIPE;
 		return -1;
 	}
@@ -582,7 +596,7 @@ ssize_t end_receive(struct end *e, void *bytes, size_t room, bool is_peek)
 			e->error = 0;
 		return -1;
 	}
-	if (!n && (e->has_fin || e->is_reset))
+	if (!n && (e->has_fin || e->is_reset || e->is_deaf))
 		return 0;
 	if (!n) {
 		errno = e->is_connected ? EAGAIN : ENOTCONN;
@@ -615,7 +629,9 @@ static void end_close(struct end *e, bool is_reset)
 	e->file = NULL;
 	e->actor = NULL;
 	if (!e->is_reset && e->is_connected) {
-		if (is_reset || e->in.len > e->in_from) {
+		if (w->is_local && e->in.len > e->in_from) {
+			end_break(e->peer, ECONNRESET);
+		} else if (is_reset || e->in.len > e->in_from) {
 			e->has_sent_fin = true;
 			/* the reset overtakes nothing */
 			struct replay *s = mem_zero(sizeof(*s));

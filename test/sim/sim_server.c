@@ -142,11 +142,21 @@ static void report(struct session *s)
 	}
 }
 
+/* What nobody has asked for may follow in the same segment: a word that is meant for
+ * everybody, or that the server ends. */
 static void say_ready(struct session *s)
 {
+	uint64_t *rng = &s->host->rng;
+
 	report(s);
 	codec_put_ready(&s->reply, (uint8_t)s->status);
-	flush(s);
+	if (s->status == 'I' && draw_fault(rng, FAULT_SERVERS, 2000))
+		codec_put_notice(&s->reply, "by the way", NULL);
+	if (s->status == 'I' && draw_fault(rng, FAULT_SERVERS, 500))
+		say_fatal(s, "57P01",
+		    "terminating connection due to administrator command");
+	else
+		flush(s);
 }
 
 static int say_error(struct session *s, const char *sqlstate, const char *text)
@@ -560,6 +570,10 @@ static int run(struct session *s, const char *text)
 {
 	long us = number_of(text, "us=");
 
+	/* other commands take time as well, and so do those of the pooler */
+	if (!strstr(text, "us=") && !begins(text, "commit") &&
+	    !begins(text, "rollback") && draw_chance(&s->host->rng, world.habits.work))
+		us = (long)draw_between(&s->host->rng, 1, world.habits.work_us);
 	if (us <= 0 || s->status == 'E')
 		return run_now(s, text);
 	s->running = mem_strdup(text);

@@ -31,9 +31,9 @@ static void check_files(const struct process *p)
 	FILE *f;
 	int pid = 0;
 
-	if (process_count_alive() != 1 || !p->is_up ||
+	if (process_count_alive() != 1 || !p->is_up || world.counts.kills ||
 	    world.now_us < operator.changed_us + CALM_US ||
-			   world.options.faults &(FAULT_KILL | FAULT_RELOAD))
+			   world.options.faults & FAULT_RELOAD)
 		return;
 	f = fopen("pid", "r");
 	if (f && fscanf(f, "%d", &pid) != 1)

@@ -166,11 +166,28 @@ void failed(const char *fmt, ...)
 
 /* ---- what happens ---- */
 
+static unsigned one_of(uint64_t *rng, unsigned a, unsigned b, unsigned c)
+{
+	const unsigned values[] = {a, a, b, c};
+
+	return values[draw_below(rng, 4)];
+}
+
 void world_init(const struct sim_options *options)
 {
+	uint64_t rng;
+
 	world.options = *options;
 	world.now_us = UINT64_C(1000) * 1000000;
 	list_init(&world.tasks);
 	list_init(&world.ready);
 	world.rng = rng_for("world", 0);
+	rng = rng_for("habits", 0);
+	world.habits.cancels = one_of(&rng, 60000, 250000, 20000);
+	world.habits.slow = one_of(&rng, 200, 600, 50);
+	world.habits.slow_us = one_of(&rng, 20000, 3000, 100000);
+	world.habits.work = one_of(&rng, 50, 500, 0);
+	world.habits.work_us = one_of(&rng, 2000, 30000, 500);
+	world.habits.early = one_of(&rng, 200, 700, 50);
+	world.habits.starts = one_of(&rng, 200, 600, 50);
 }
