@@ -112,7 +112,7 @@ static void simulate(const struct sim_options *options)
 		perror(command);
 	printf("seed %llu: ok, %.1f min in %.1f s, %llu queries, %llu logins, %llu "
 	       "refused, %llu errors, %llu faults, %llu commands, %llu takeovers, %llu "
-	       "kills, %llu turns, hash %016llx\n",
+	       "kills, %llu notifications, %llu turns, hash %016llx\n",
 	    (unsigned long long)options->seed,
 	    (double)(world.now_us - 1000000000) / 6e7,
 	    (double)(real_us() - begun) / 1e6, (unsigned long long)world.counts.queries,
@@ -123,6 +123,7 @@ static void simulate(const struct sim_options *options)
 	    (unsigned long long)world.counts.commands,
 	    (unsigned long long)world.counts.takeovers,
 	    (unsigned long long)world.counts.kills,
+	    (unsigned long long)world.counts.notifications,
 	    (unsigned long long)world.counts.turns, (unsigned long long)world.hash);
 }
 

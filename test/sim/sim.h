@@ -78,7 +78,7 @@ struct world {
 	} habits;
 	struct {
 		uint64_t queries, errors, logins, refused, cancels, commands, faults,
-		    bytes, turns, transactions, takeovers, kills;
+		    bytes, turns, transactions, takeovers, kills, notifications;
 	} counts;
 };
 extern struct world world;
@@ -209,7 +209,8 @@ struct sim_name {
 extern struct sim_name sim_names[];
 
 /* ---- what a session has: parameters as PostgreSQL has them ---- */
-enum { GUCS = 6, GUC_LEN = 96 };
+/* Servers report the first of them; the others go along with session_state=keep. */
+enum { GUCS = 9, REPORTED = 6, GUC_LEN = 96 };
 extern const char *const guc_names[GUCS];
 struct guc_value {
 	char text[GUC_LEN];
@@ -236,6 +237,14 @@ int gucs_set(struct gucs *g, int i, const char *value, bool is_local);
 void gucs_reset(struct gucs *g, int i);                    /* -1: all */
 void gucs_start(struct gucs *g, int i, const char *value); /* in a startup packet */
 void gucs_text(const struct gucs *g, char *out, size_t size);
+
+/* ---- notifications ---- */
+enum { CHANNELS = 4 };
+/* How many have been committed; each has a number, from 1 on. */
+uint64_t notifications(void);
+int notification_channel(uint64_t number);
+uint64_t notification_us(uint64_t number); /* when */
+int channel_find(const char *name);
 
 /* ---- servers ---- */
 void servers_init(void);

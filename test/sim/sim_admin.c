@@ -34,7 +34,9 @@ static struct admin admins[ADMINS];
 static uint64_t repaired_us;
 static bool is_finishing;
 
-static const char *const databases[] = {"app", "sess", "stmt", "named", "both"};
+enum { DATABASES = 6, LAST_REPAIR = 2 * DATABASES + 2 };
+static const char *const databases[DATABASES] = {
+    "app", "sess", "stmt", "named", "both", "kept"};
 #define NAME_OF_VIEW(name, ...) #name,
 static const char *const views[] = {VIEWS(NAME_OF_VIEW)};
 
@@ -68,7 +70,7 @@ static void order_for(struct admin *a, const char *verb, unsigned all_per_mille)
 	bool is_all = draw_chance(&a->rng, all_per_mille);
 
 	snprintf(command, sizeof(command), "%s %s", verb,
-	    is_all ? "" : databases[draw_below(&a->rng, 5)]);
+	    is_all ? "" : databases[draw_below(&a->rng, DATABASES)]);
 	sim_disturb();
 	order(a, command);
 }
@@ -123,12 +125,12 @@ static void repair(struct admin *a)
 	char command[COMMAND];
 	unsigned step = a->repairs++;
 
-	a->is_repairing = step < 12;
+	a->is_repairing = step < LAST_REPAIR;
 	if (step == 0)
 		config_write_calm();
-	if (step == 0 || step == 11) {
+	if (step == 0 || step == LAST_REPAIR - 1) {
 		order(a, step ? "RELOAD" : "RESUME");
-	} else if (step < 11) {
+	} else if (step < LAST_REPAIR - 1) {
 		snprintf(command, sizeof(command), "%s %s",
 		    step % 2 ? "RESUME" : "ENABLE", databases[(step - 1) / 2]);
 		order(a, command);
@@ -334,7 +336,7 @@ static void next(struct event *e)
 	}
 	if (a->state != READY)
 		return;
-	if (is_finishing && (a->id != 0 || (a->repairs > 12 && !a->is_repairing))) {
+	if (is_finishing && (a->id != 0 || (a->repairs > LAST_REPAIR && !a->is_repairing))) {
 		actor_close(&a->actor, false);
 		a->state = AWAY;
 		a->repairs = 100;

@@ -20,7 +20,8 @@ enum {
 	CANCELS = 4,
 	PATIENCE_US = 400000000,
 	/* A request that takes longer may have been given up before it arrives. */
-	CANCEL_SURE_US = 900000
+	CANCEL_SURE_US = 900000,
+	NOTE_PATIENCE_US = 200000000
 };
 
 enum owed_kind {
@@ -45,7 +46,11 @@ enum effect {
 	SETS,
 	SETS_LOCAL,
 	RESETS,
-	DISCARDS
+	DISCARDS,
+	LISTENS,
+	UNLISTENS,
+	MAKES_TEMP,
+	DROPS_TEMP
 };
 
 struct owed {
@@ -53,17 +58,27 @@ struct owed {
 	enum effect effect;
 	char tag[TAG];
 	char value[40];
-	int guc;       /* of SETS; -1: all */
+	int guc;       /* of SETS, or a channel; -1: all */
 	int statement; /* which prepared one it is about; -1: another */
 	long rows, size;
 	bool is_simple; /* its description comes with the rows */
 	bool may_fail, has_notice, is_described, is_early, is_broken;
 	bool may_lack; /* of OWES_BIND: nothing is prepared, perhaps */
+	bool may_pin;  /* which too many may do */
 	long seen;
 	unsigned number; /* of all that the client has asked for */
 };
 
 enum state { GONE, CONNECTING, STARTING, SERVED };
+
+/* A channel: whether the client listens, as far as is committed and in the transaction
+ * that runs; what it must hear is newer than `since`. */
+struct hearing {
+	bool listens, listens_next;
+	bool may, must;
+	uint64_t since;
+	uint64_t heard; /* the number of the last notification */
+};
 
 struct cancel {
 	struct actor actor;    /* first */
@@ -79,6 +94,9 @@ struct client {
 	enum state state;
 	const char *database;
 	bool is_session, is_statement; /* the mode of its pool */
+	bool is_kept;                  /* its session state is kept */
+	struct hearing hearing[CHANNELS];
+	long temp;      /* the number of its temporary table; 0: none */
 	unsigned number;               /* of its last tag */
 	unsigned left;                 /* how much it still does before it leaves */
 	struct gucs model;
@@ -175,6 +193,9 @@ static struct owed plan_rows(struct client *c, char *literal, size_t size)
 	/* the server ends instead of answering */
 	if (draw_fault(&c->rng, FAULT_SERVERS, 2000))
 		snprintf(literal + strlen(literal), size - strlen(literal), " fatal=1");
+	if (c->temp)
+		snprintf(literal + strlen(literal), size - strlen(literal), " temp=%ld",
+		    c->temp);
 	return o;
 }
 
@@ -255,6 +276,9 @@ static const char *some_value(uint64_t *rng, int i)
 	    {"app one", "app two", "x", "it''s"},
 	    {"on", "on", "off", "true"},
 	    {"postgres", "iso_8601", "sql_standard", "postgres"},
+	    {"5s", "60000", "0", "1min"},
+	    {"8MB", "4MB", "1GB", "64kB"},
+	    {"public", "one, two", "three", "public"},
 	};
 
 	return values[i][draw_below(rng, 4)];
@@ -262,7 +286,7 @@ static const char *some_value(uint64_t *rng, int i)
 
 static void ask_set(struct client *c)
 {
-	int i = (int)draw_below(&c->rng, GUCS);
+	int i = (int)draw_below(&c->rng, c->is_kept ? GUCS : REPORTED);
 	const char *value = some_value(&c->rng, i), *quote;
 	uint64_t kind = draw_below(&c->rng, 100);
 	enum effect effect = kind < 55 ? SETS : kind < 75 ? SETS_LOCAL : RESETS;
@@ -271,6 +295,8 @@ static void ask_set(struct client *c)
 
 	if (kind >= 98 && c->status == 'I') {
 		ask_command(c, "DISCARD ALL", "DISCARD ALL", DISCARDS);
+		for (int k = 0; k < CHANNELS; k++)
+			c->hearing[k].must = false;
 		/* what is behind it in the model happens in order */
 		return;
 	}
@@ -292,6 +318,51 @@ static void ask_set(struct client *c)
 		    value, quote + 2);
 	else
 		snprintf(o->value, sizeof(o->value), "%s", value);
+}
+
+static struct owed *ask_with_effect(struct client *c, const char *sql, const char *tag,
+    enum effect effect, int channel)
+{
+	ask_command(c, sql, tag, effect);
+	struct owed *o = &c->owed[(c->first + c->count - 2) % OWED];
+	o->guc = channel;
+	for (unsigned i = 0; i < c->count; i++)
+		c->owed[(c->first + i) % OWED].may_pin = effect != UNLISTENS;
+	return o;
+}
+
+/* What outlives a transaction in a session, and is kept for it. */
+static void ask_kept(struct client *c)
+{
+	static long last_temp;
+	uint64_t kind = draw_below(&c->rng, 100);
+	int channel = (int)draw_below(&c->rng, CHANNELS);
+	char sql[80];
+
+	if (kind < 15 && c->status == 'I') {
+		bool is_made = !c->temp;
+		long number = is_made ? ++last_temp : c->temp;
+		snprintf(sql, sizeof(sql), "%s t%ld%s",
+		    is_made ? "CREATE TEMP TABLE" : "DROP TABLE", number,
+		    is_made ? " ()" : "");
+		ask_with_effect(c, sql, is_made ? "CREATE TABLE" : "DROP TABLE",
+		    is_made ? MAKES_TEMP : DROPS_TEMP, 0)
+		    ->size = number;
+	} else if (kind < 40 && !c->hearing[channel].may) {
+		c->hearing[channel].may = true;
+		snprintf(sql, sizeof(sql), "LISTEN ch%d", channel);
+		ask_with_effect(c, sql, "LISTEN", LISTENS, channel);
+	} else if (kind < 50) {
+		bool is_all = draw_chance(&c->rng, 200);
+		for (int i = 0; i < CHANNELS; i++)
+			c->hearing[i].must =
+			    c->hearing[i].must && !is_all && i != channel;
+		snprintf(sql, sizeof(sql), is_all ? "UNLISTEN *" : "UNLISTEN ch%d", channel);
+		ask_with_effect(c, sql, "UNLISTEN", UNLISTENS, is_all ? -1 : channel);
+	} else {
+		snprintf(sql, sizeof(sql), "NOTIFY ch%d, '%s'", channel, next_tag(c));
+		ask_command(c, sql, "NOTIFY", NO_EFFECT);
+	}
 }
 
 static void put_named(struct client *c, uint8_t type, const char *name, uint8_t what)
@@ -565,6 +636,8 @@ static void forget_connection(struct client *c)
 	c->has_select = c->is_flushing = false;
 	memset(c->has, 0, sizeof(c->has));
 	memset(c->thinks, 0, sizeof(c->thinks));
+	memset(c->hearing, 0, sizeof(c->hearing));
+	c->temp = 0;
 	if (c->is_finishing)
 		c->is_dead = true;
 	else
@@ -635,7 +708,7 @@ static void connected(struct actor *a)
 	size_t at = codec_begin_startup(&c->out, 0x30000);
 	codec_put_param(&c->out, "user", user);
 	codec_put_param(&c->out, "database", c->database);
-	for (int i = 0; i < GUCS; i++)
+	for (int i = 0; i < REPORTED; i++)
 		if (draw_chance(&c->rng, world.habits.starts))
 			set_start(c, &c->out, i);
 	codec_end_startup(&c->out, at);
@@ -645,10 +718,11 @@ static void connected(struct actor *a)
 static void connect_now(struct client *c)
 {
 	static const char *const databases[] = {
-	    "app", "app", "sess", "stmt", "named", "both"};
+	    "app", "app", "sess", "stmt", "named", "both", "kept", "kept"};
 	struct sockaddr_in from;
 
-	c->database = databases[draw_below(&c->rng, 6)];
+	c->database = databases[draw_below(&c->rng, 8)];
+	c->is_kept = strcmp(c->database, "kept") == 0;
 	c->is_session = strcmp(c->database, "sess") == 0;
 	c->is_statement = strcmp(c->database, "stmt") == 0;
 	c->left =
@@ -664,10 +738,25 @@ static void connect_now(struct client *c)
 
 static void check_told(struct client *c)
 {
-	for (int i = 0; i < GUCS; i++)
+	for (int i = 0; i < REPORTED; i++)
 		MUST(strcmp(c->told[i], c->model.of[i].now.text) == 0,
 		    "client %u was told that %s is \"%s\", and it is \"%s\"", c->id,
 		    guc_names[i], c->told[i], c->model.of[i].now.text);
+}
+
+/* A transaction ends: what it hears from now on. */
+static void end_transaction(struct client *c, bool is_commit)
+{
+	gucs_end(&c->model, is_commit);
+	for (int i = 0; i < CHANNELS; i++) {
+		struct hearing *h = &c->hearing[i];
+		if (is_commit)
+			h->listens = h->listens_next;
+		h->listens_next = h->may = h->listens;
+		if (h->listens && !h->must)
+			h->since = notifications();
+		h->must = h->listens;
+	}
 }
 
 static void apply(struct client *c, const struct owed *o)
@@ -680,7 +769,21 @@ static void apply(struct client *c, const struct owed *o)
 		break;
 	case COMMITS:
 	case ROLLS_BACK:
-		gucs_end(&c->model, o->effect == COMMITS);
+		end_transaction(c, o->effect == COMMITS);
+		break;
+	case LISTENS:
+		c->hearing[o->guc].listens_next = true;
+		break;
+	case UNLISTENS:
+		for (int i = 0; i < CHANNELS; i++)
+			if (o->guc < 0 || o->guc == i)
+				c->hearing[i].listens_next = false;
+		break;
+	case MAKES_TEMP:
+		c->temp = o->size;
+		break;
+	case DROPS_TEMP:
+		c->temp = 0;
 		break;
 	case SETS:
 	case SETS_LOCAL:
@@ -690,9 +793,12 @@ static void apply(struct client *c, const struct owed *o)
 		gucs_reset(&c->model, o->guc);
 		break;
 	case DISCARDS:
-		gucs_end(&c->model, true);
+		for (int i = 0; i < CHANNELS; i++)
+			c->hearing[i].listens_next = false;
+		end_transaction(c, true);
 		gucs_reset(&c->model, -1);
 		memset(c->has, 0, sizeof(c->has));
+		c->temp = 0;
 		break;
 	}
 }
@@ -724,8 +830,8 @@ static void is_ready(struct client *c, uint8_t status)
 		c->status = 'E';
 	MUST(status == (uint8_t)c->status, "client %u is in state %c and was told %c",
 	    c->id, c->status, status);
-	if (status == 'I' && c->model.in_transaction)
-		gucs_end(&c->model, !c->has_failed);
+	if (status == 'I')
+		end_transaction(c, !c->has_failed);
 	c->has_failed = false;
 	check_told(c);
 	world.counts.queries++;
@@ -787,6 +893,9 @@ static void got_error(struct client *c, const uint8_t *body, size_t len)
 		MUST(o->number <= c->cancel_to,
 		    "client %u was cancelled (%s) and has not asked for it", c->id,
 		    o->tag);
+	else if (strcmp(f.sqlstate, "53400") == 0)
+		MUST(o->may_pin || (c->is_kept && o->kind == OWES_READY), "client %u got ERROR %s: %s", c->id, f.sqlstate,
+		    f.message);
 	else if (strcmp(f.sqlstate, "25P02") == 0)
 		MUST(c->status == 'E', "client %u got ERROR %s: %s", c->id, f.sqlstate,
 		    f.message);
@@ -804,6 +913,13 @@ static void got_error(struct client *c, const uint8_t *body, size_t len)
 		    "client %u (%s) got ERROR %s: %s", c->id, o->tag, f.sqlstate,
 		    f.message);
 	c->was_cancelled = strcmp(f.sqlstate, "57014") == 0;
+	/* the transaction is committed, and what it has left in the session is lost */
+	if (strcmp(f.sqlstate, "53400") == 0 && o->kind == OWES_READY) {
+		for (int i = 0; i < CHANNELS; i++)
+			c->hearing[i].listens_next = c->hearing[i].must;
+		end_transaction(c, true);
+		return;
+	}
 	has_failed(c);
 }
 
@@ -836,6 +952,56 @@ static void got_row(struct client *c, const uint8_t *body, size_t len)
 		MUST(value[i] == 'a' + o->tag[strlen(o->tag) - 1] % 26,
 		    "client %u (%s) got other bytes", c->id, o->tag);
 	o->seen++;
+}
+
+/* It hears everything once, and in the order of commits. */
+static void got_notification(struct client *c, const uint8_t *body, size_t len)
+{
+	const char *name, *payload;
+	struct hearing *h;
+	struct cursor cursor;
+	uint64_t number;
+	int channel;
+
+	cursor_init(&cursor, body, len);
+	(void)cursor_u32(&cursor);
+	name = cursor_str(&cursor);
+	payload = cursor_str(&cursor);
+	MUST(!cursor.overrun && strchr(payload, ' '),
+	    "client %u got a strange notification", c->id);
+	channel = channel_find(name);
+	number = strtoull(strchr(payload, ' '), NULL, 10);
+	world.counts.notifications++;
+	SEEN("client %u hears %s: %s", c->id, name, payload);
+	MUST(channel == notification_channel(number) && c->hearing[channel].may,
+	    "client %u heard %s of %s and does not listen", c->id, payload, name);
+	h = &c->hearing[channel];
+	MUST(number > h->heard, "client %u heard %s of %s after number %llu", c->id,
+	    payload, name, (unsigned long long)h->heard);
+	if (h->heard < h->since)
+		h->heard = h->since;
+	while (++h->heard < number)
+		MUST(!h->must || notification_channel(h->heard) != channel,
+		    "client %u heard number %llu, and not %llu of %s before it", c->id,
+		    (unsigned long long)number, (unsigned long long)h->heard, name);
+	h->heard = number;
+}
+
+/* Nothing that it must hear comes too late. */
+static void check_hearing(struct client *c)
+{
+	for (int i = 0; i < CHANNELS; i++) {
+		struct hearing *h = &c->hearing[i];
+		if (h->heard < h->since)
+			h->heard = h->since;
+		while (
+		    h->must && h->heard < notifications() &&
+		    notification_us(h->heard + 1) + NOTE_PATIENCE_US < world.now_us) {
+			MUST(notification_channel(++h->heard) != i,
+			    "client %u has not heard number %llu of ch%d", c->id,
+			    (unsigned long long)h->heard, i);
+		}
+	}
 }
 
 static void got_complete(struct client *c, const char *tag)
@@ -977,6 +1143,9 @@ static void got(struct client *c, uint8_t type, const uint8_t *body, size_t len)
 	case 'C':
 		got_complete(c, (const char *)body);
 		return;
+	case 'A':
+		got_notification(c, body, len);
+		return;
 	case 'G':
 	case 'H':
 	case 'd':
@@ -1013,7 +1182,9 @@ static void ask_something(struct client *c)
 {
 	uint64_t kind = draw_below(&c->rng, 100);
 
-	if (c->status == 'E' || (c->status == 'T' && kind < 30))
+	if (c->is_kept && c->status != 'E' && draw_chance(&c->rng, 200))
+		ask_kept(c);
+	else if (c->status == 'E' || (c->status == 'T' && kind < 30))
 		ask_end(c);
 	else if (c->status == 'I' && kind < 25 && !c->is_statement)
 		ask_begin(c);
@@ -1143,6 +1314,8 @@ void clients_check(void)
 
 	for (unsigned i = 0; i < world.options.clients; i++) {
 		struct client *c = &clients[i];
+		if (c->is_kept && c->state == SERVED)
+			check_hearing(c);
 		bool waits = c->state == CONNECTING || c->state == STARTING || c->count;
 		MUST(!waits || world.now_us - c->progress_us < PATIENCE_US,
 		    "client %u (%s, %s, status %c) waits for ever for %s (%d)", i,

@@ -68,9 +68,11 @@ static void write_config(uint64_t *rng, bool is_broken)
 	    "sess = host=10.1.0.1 pool_mode=session pool_size=%u\n"
 	    "stmt = host=10.1.0.2 pool_mode=statement\n"
 	    "named = host=primary.sim pool_mode=transaction\n"
-	    "both = host=10.1.0.1,10.1.0.2 pool_mode=transaction\n",
+	    "both = host=10.1.0.1,10.1.0.2 pool_mode=transaction\n"
+	    "kept = host=10.1.0.1 pool_mode=transaction session_state=keep "
+	    "pool_size=%u\n",
 	    draw_chance(rng, 500) ? " server_reset_query=''" : "",
-	    (unsigned)draw_between(rng, 5, 12));
+	    (unsigned)draw_between(rng, 5, 12), (unsigned)draw_between(rng, 2, 6));
 	if (has_extra)
 		fprintf(f, "extra = host=10.1.0.2\n");
 	fprintf(f,

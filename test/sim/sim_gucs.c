@@ -10,9 +10,10 @@
 #include "sim.h"
 
 const char *const guc_names[GUCS] = {"client_encoding", "DateStyle", "TimeZone",
-    "application_name", "standard_conforming_strings", "IntervalStyle"};
+    "application_name", "standard_conforming_strings", "IntervalStyle",
+    "statement_timeout", "work_mem", "search_path"};
 static const char *const defaults[GUCS] = {
-    "UTF8", "ISO, MDY", "Etc/UTC", "", "on", "postgres"};
+    "UTF8", "ISO, MDY", "Etc/UTC", "", "on", "postgres", "0", "4MB", "public"};
 enum { ENCODING, DATE_STYLE, TIME_ZONE, APPLICATION, CONFORMING, INTERVAL_STYLE };
 
 int guc_find(const char *name)

@@ -11,7 +11,7 @@
 #include <strings.h>
 
 #include "base/mem.h"
-#include "sim.h"
+#include "sim_notify.h"
 #include "wire/codec.h"
 
 enum {
@@ -54,6 +54,7 @@ struct session {
 	size_t copied;
 	unsigned owner; /* 1 + the client whose transaction it is; 0: none */
 	char status;    /* I, T, E */
+	struct belongings belongings;
 	bool is_started, is_skipping, is_busy, is_failed, is_simple;
 	bool is_cancelled; /* while it executes */
 };
@@ -106,6 +107,7 @@ static void session_end(struct session *s, bool is_reset)
 	note("session ends", s->pid, is_reset);
 	list_remove(&s->host->sessions, &s->node);
 	event_cancel(&s->work);
+	belongings_done(&s->belongings);
 	actor_close(&s->actor, is_reset);
 	s->over.run = session_free;
 	event_in(&s->over, 0);
@@ -134,12 +136,24 @@ static void say_fatal(struct session *s, const char *sqlstate, const char *text)
 
 static void report(struct session *s)
 {
-	for (int i = 0; i < GUCS; i++) {
+	for (int i = 0; i < REPORTED; i++) {
 		if (strcmp(s->reported[i], s->gucs.of[i].now.text) == 0)
 			continue;
 		memcpy(s->reported[i], s->gucs.of[i].now.text, GUC_LEN);
 		codec_put_parameter_status(&s->reply, guc_names[i], s->reported[i]);
 	}
+}
+
+/* Notifications have come: they leave at once if nothing is under way. */
+static void has_notes(struct event *e)
+{
+	struct session *s = container_of(e, struct session, belongings.signal);
+
+	if (s->is_busy || s->query || s->copy || s->is_skipping || s->status != 'I' ||
+	    s->gucs.in_transaction)
+		return;
+	belongings_take(&s->belongings, &s->reply);
+	flush(s);
 }
 
 /* What nobody has asked for may follow in the same segment: a word that is meant for
@@ -149,6 +163,8 @@ static void say_ready(struct session *s)
 	uint64_t *rng = &s->host->rng;
 
 	report(s);
+	if (s->status == 'I')
+		belongings_take(&s->belongings, &s->reply);
 	codec_put_ready(&s->reply, (uint8_t)s->status);
 	if (s->status == 'I' && draw_fault(rng, FAULT_SERVERS, 2000))
 		codec_put_notice(&s->reply, "by the way", NULL);
@@ -312,6 +328,8 @@ static int run_tagged(struct session *s, const char *literal)
 		say_fatal(s, "XX000", "the server ends");
 		return -2;
 	}
+	MUST(s->belongings.temp == number_of(literal, "temp="),
+	    "the session of %s has temporary table %ld", literal, s->belongings.temp);
 	gucs_text(&s->gucs, parameters, sizeof(parameters));
 	filler = mem_alloc((size_t)size + 1);
 	memset(filler, 'a' + tag[strlen(tag) - 1] % 26, (size_t)size);
@@ -338,7 +356,7 @@ static int run_sources(struct session *s, const char *text)
 
 	if (s->is_simple)
 		codec_put_row_description(&s->reply, &column, 1);
-	for (int i = 0; i < GUCS; i++) {
+	for (int i = 0; i < REPORTED; i++) {
 		char quoted[NAME] = "'";
 		for (int j = 0; guc_names[i][j]; j++) {
 			quoted[j + 1] = (char)tolower((unsigned char)guc_names[i][j]);
@@ -353,12 +371,31 @@ static int run_sources(struct session *s, const char *text)
 	return done(s, "SELECT 1");
 }
 
+/* With these the pooler makes a statement fail: there is no such column. */
+static bool has_no_column(const char *text)
+{
+	return strstr(text, "refused by the pooler") ||
+	       strstr(text, "pgbouncer_failed_block");
+}
+
 static int run_select(struct session *s, const char *text)
 {
 	static const char *const one[] = {"1"};
 	static const char *const role[] = {"f", "off", "00000001", "1000"};
 	char literal[512];
 
+	if (has_no_column(text))
+		return say_error(s, "42703", "column does not exist");
+	if (belongings_is_question(text)) {
+		snprintf(literal, sizeof(literal), "SELECT %d",
+		    belongings_answer(&s->belongings, &s->gucs, text, &s->reply));
+		return done(s, literal);
+	}
+	if (strstr(text, "FROM (VALUES (")) {
+		belongings_put(&s->gucs, text);
+		put_one(s, s->is_simple, NULL, 0);
+		return 0;
+	}
 	if (strstr(text, "set_config(")) {
 		char value[GUC_LEN];
 		const char *at =
@@ -428,6 +465,7 @@ static void forget(struct session *s)
 static void end_transaction(struct session *s, bool is_commit)
 {
 	gucs_end(&s->gucs, is_commit);
+	belongings_end(&s->belongings, is_commit);
 	s->status = 'I';
 	s->owner = 0;
 	free_all(&s->portals, true);
@@ -513,6 +551,35 @@ static int run_deallocate(struct session *s, const char *text)
 	return done(s, "DEALLOCATE");
 }
 
+/* LISTEN, UNLISTEN, NOTIFY. */
+static int run_channel(struct session *s, const char *text)
+{
+	char verb[NAME], name[NAME], payload[NAME] = "";
+	const char *at = next_word(next_word(text, verb, sizeof(verb)), name, sizeof(name));
+	int channel = strcmp(name, "*") == 0 ? -1 : channel_find(name);
+
+	next_word(at + strspn(at, ", "), payload, sizeof(payload));
+	for (char *c = verb; *c; c++)
+		*c = (char)toupper((unsigned char)*c);
+	belongings_plan(&s->belongings,
+	    verb[0] == 'L' ? PLAN_LISTEN : verb[0] == 'U' ? PLAN_UNLISTEN : PLAN_NOTIFY,
+	    channel, payload);
+	return done(s, verb);
+}
+
+/* CREATE TEMP TABLE t5, DROP TABLE t5: outside of transactions. */
+static int run_temp(struct session *s, const char *text)
+{
+	bool is_made = begins(text, "create");
+	long number = strtol(strstr(text, " t") + 2, NULL, 10);
+
+	MUST(s->status == 'I', "a temporary table within a transaction");
+	if (s->belongings.temp != (is_made ? 0 : number))
+		return say_error(s, "42P01", "the table is not there");
+	s->belongings.temp = is_made ? number : 0;
+	return done(s, is_made ? "CREATE TABLE" : "DROP TABLE");
+}
+
 /* Returns 0: done; 1: it goes on later; -1: error; -2: the session has ended. */
 static int run_now(struct session *s, const char *text)
 {
@@ -540,6 +607,11 @@ static int run_now(struct session *s, const char *text)
 		return run_set(s, text);
 	if (begins(text, "copy"))
 		return run_copy(s, text);
+	if (begins(text, "listen") || begins(text, "unlisten") ||
+	    begins(text, "notify"))
+		return run_channel(s, text);
+	if (begins(text, "create") || begins(text, "drop"))
+		return run_temp(s, text);
 	if (begins(text, "prepare"))
 		return run_prepare_sql(s, text);
 	if (begins(text, "execute"))
@@ -558,6 +630,7 @@ static int run_now(struct session *s, const char *text)
 		gucs_end(&s->gucs, true);
 		gucs_reset(&s->gucs, -1);
 		forget(s);
+		belongings_discard(&s->belongings);
 		free_all(&s->portals, true);
 		return done(s, "DISCARD ALL");
 	}
@@ -703,6 +776,10 @@ static void handle_parse(struct session *s, struct cursor *c)
 		gucs_begin(&s->gucs);
 	if (strstr(text, "parse_error=1")) {
 		say_error(s, "42601", "syntax error");
+		return;
+	}
+	if (has_no_column(text)) {
+		say_error(s, "42703", "column does not exist");
 		return;
 	}
 	keep_statement(&s->statements, name, text);
@@ -940,7 +1017,7 @@ static void greet(struct session *s)
 	codec_put_auth(&s->reply, AUTH_REQ_OK, NULL, 0);
 	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
 		codec_put_parameter_status(&s->reply, fixed[i][0], fixed[i][1]);
-	for (int i = 0; i < GUCS; i++) {
+	for (int i = 0; i < REPORTED; i++) {
 		memcpy(s->reported[i], s->gucs.of[i].now.text, GUC_LEN);
 		codec_put_parameter_status(&s->reply, guc_names[i], s->reported[i]);
 	}
@@ -1096,6 +1173,7 @@ static struct actor *accept_session(struct place *place)
 	s->secret = (uint32_t)draw(&h->rng);
 	buf_init(&s->reply, 0);
 	gucs_init(&s->gucs);
+	belongings_init(&s->belongings, s->pid, has_notes);
 	list_init(&s->statements);
 	list_init(&s->prepared);
 	list_init(&s->portals);
