@@ -145,8 +145,8 @@ void listen_table_flush(struct client *client);
 /* Sends what waits for the client, which is outside of a transaction. */
 void listen_table_send(struct listening *l);
 /* The client's own server has sent it a notification, which the pool's connection may
- * send, too. */
-void listen_table_heard(struct listening *l, const struct message *m);
+ * send, too.  What waits for the client is sent before it.  False: that had it. */
+bool listen_table_heard(struct listening *l, const struct message *m);
 /* Reads a notification.  -1: it is none. */
 int listen_table_read(
     const uint8_t *bytes, size_t len, uint32_t *pid, const char **channel);

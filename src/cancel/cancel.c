@@ -412,19 +412,16 @@ static const char *cancel_aim(struct cancel_request *request, struct client *cli
 		cancel_unsent(client);
 		return "cancel request for waiting client";
 	}
-	/* The server is still applying our SETs, and the query of the parked client
-	 * comes after them.  Outside of a transaction the query can be answered here;
-	 * in a transaction only PostgreSQL can, because the transaction fails with
-	 * it. */
-	if (server && server->link.params.is_applying && client->conn.is_parked &&
-	    server->status == 'I') {
+	/* The server runs something of ours: SETs, or a question behind a query that
+	 * has ended.  What the parked client has sent comes after it.  Outside of a
+	 * transaction that can be answered here; in a transaction only PostgreSQL can,
+	 * because the transaction fails with it. */
+	if (server && server->link.params.is_applying && server->status == 'I') {
+		if (!client->conn.is_parked)
+			return "cancel request for idle client";
 		cancel_unsent(client);
 		return "cancel request for waiting client";
 	}
-	/* what runs is the pooler's question, the client's query has ended */
-	if (server && (server->link.params.settling.sources ||
-			  server->link.params.is_fenced || server->link.pin.is_asking))
-		return "cancel request for idle client";
 	if (!server || !client->request.in_pool.query_us || !server->key)
 		return "cancel request for idle client";
 	job_begin(request, client, server);

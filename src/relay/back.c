@@ -593,7 +593,7 @@ static enum step back_tell(struct server *server, struct client *client,
     const struct message *m, uint32_t due, bool *is_asking)
 {
 	struct pipeline_entry done;
-	bool is_told;
+	bool is_told = false;
 
 	switch (back_decide(server, client, m, &done)) {
 	case ANSWER_FORWARD:
@@ -606,7 +606,9 @@ static enum step back_tell(struct server *server, struct client *client,
 		is_told = session_state_answered(client, server, m, due) || is_told;
 		is_told = statements_answered(client, server, m, &done) || is_told;
 		is_told = begin_answered(server, client, m) || is_told;
-		server->link.params.owes_ready = *is_asking && !is_told;
+		/* notifications that come until it is settled change nothing */
+		if (*is_asking)
+			server->link.params.owes_ready = !is_told;
 		if (!is_told && !*is_asking)
 			back_deliver(server, client, m, 0);
 		break;

@@ -307,7 +307,8 @@ bool listen_tell(
 	uint32_t pid = get_u32(m->bytes + HEADER), known = pid;
 	struct buf out;
 
-	listen_table_heard(listen_table_of(client), m);
+	if (!listen_table_heard(listen_table_of(client), m))
+		return true;
 	if (pid != server->remote_pid)
 		known = listen_sender_find(server->slot.pool, pid);
 	else if (client->cancel_key.len >= sizeof(known))

@@ -304,14 +304,48 @@ static uint64_t hash_of(const uint8_t *bytes, size_t len)
 	return hash;
 }
 
-void listen_table_heard(struct listening *l, const struct message *m)
+/* Sends what waits.  True: the notification with this hash was among it. */
+static bool send_queue(struct listening *l, uint64_t hash)
+{
+	struct client *client = l->client;
+	bool has_it = false;
+	size_t at = 0, size;
+	const char *name;
+	uint32_t pid;
+
+	if (l->queue.failed) {
+		client_fatal(client, ERROR_OUT_OF_MEMORY);
+		return false;
+	}
+	for (; at < l->queue.len; at += size) {
+		const uint8_t *p = l->queue.bytes + at + sizeof(hash);
+		struct listen_channel *channel = NULL;
+		size = sizeof(hash) + 1 + get_u32(p + 1);
+		if (l->pool &&
+		    listen_table_read(p, size - sizeof(hash), &pid, &name) == 0)
+			channel = map_get(l->pool->channels, name, strlen(name));
+		/* it may have ended the subscription meanwhile */
+		if (!channel || !find(l, channel))
+			continue;
+		has_it = has_it || memcmp(p - sizeof(hash), &hash, sizeof(hash)) == 0;
+		(void)stream_write(&client->conn.stream, p, size - sizeof(hash));
+		l->count++;
+	}
+	buf_clear(&l->queue);
+	return has_it;
+}
+
+bool listen_table_heard(struct listening *l, const struct message *m)
 {
 	uint64_t hash = hash_of(m->bytes, m->have);
 
+	if (l->queue.len && !l->client->conn.is_doomed && send_queue(l, hash))
+		return false;
 	if (l->heard.len >= HEARD_MOST)
 		buf_shift(&l->heard, HEARD_MOST / 2);
 	buf_put(&l->heard, &hash, sizeof(hash));
 	l->count++;
+	return true;
 }
 
 /* Has the client got it from its own server?  What is before it there was sent before
@@ -353,7 +387,8 @@ static bool is_full(const struct listening *l, size_t len)
 	return stream_pending(stream) + len > limit;
 }
 
-static void put(struct listening *l, const uint8_t *bytes, size_t len, uint32_t pid)
+static void put(
+    struct listening *l, const uint8_t *bytes, size_t len, uint64_t hash, uint32_t pid)
 {
 	struct client *client = l->client;
 	uint8_t header[HEADER + sizeof(pid)];
@@ -374,6 +409,7 @@ static void put(struct listening *l, const uint8_t *bytes, size_t len, uint32_t 
 	}
 	memcpy(header, bytes, HEADER);
 	put_u32(header + HEADER, pid);
+	buf_put(&l->queue, &hash, sizeof(hash));
 	buf_put(&l->queue, header, sizeof(header));
 	buf_put(&l->queue, bytes + sizeof(header), len - sizeof(header));
 	listen_table_flush(client);
@@ -384,8 +420,8 @@ void listen_table_deliver(struct listen_pool *pool, uint64_t hub_id,
 {
 	struct listen_channel *channel;
 	struct subscription *s;
-	uint64_t hash = 0;
 	const char *name;
+	uint64_t hash;
 	uint32_t raw;
 
 	if (listen_table_read(bytes, len, &raw, &name) < 0)
@@ -393,17 +429,14 @@ void listen_table_deliver(struct listen_pool *pool, uint64_t hub_id,
 	channel = map_get(pool->channels, name, strlen(name));
 	if (!channel)
 		return;
+	hash = hash_of(bytes, len);
 	/* nothing is removed here: a client that is closed is doomed only */
 	list_for (s, &channel->subscriptions, of_channel) {
 		struct listening *l = s->listening;
 		if (l->hub_id != hub_id)
 			continue;
-		if (l->heard.len) {
-			hash = hash ? hash : hash_of(bytes, len);
-			if (was_heard(l, hash))
-				continue;
-		}
-		put(l, bytes, len, pid);
+		if (!was_heard(l, hash))
+			put(l, bytes, len, hash, pid);
 	}
 }
 
@@ -417,28 +450,6 @@ void listen_table_flush(struct client *client)
 
 void listen_table_send(struct listening *l)
 {
-	struct client *client = l->client;
-	size_t at = 0, size;
-	const char *name;
-	uint32_t pid;
-
-	if (!l->queue.len || client->conn.is_doomed)
-		return;
-	if (l->queue.failed) {
-		client_fatal(client, ERROR_OUT_OF_MEMORY);
-		return;
-	}
-	for (; at < l->queue.len; at += size) {
-		const uint8_t *p = l->queue.bytes + at;
-		struct listen_channel *channel = NULL;
-		size = 1 + get_u32(p + 1);
-		if (l->pool && listen_table_read(p, size, &pid, &name) == 0)
-			channel = map_get(l->pool->channels, name, strlen(name));
-		/* it may have ended the subscription meanwhile */
-		if (!channel || !find(l, channel))
-			continue;
-		(void)stream_write(&client->conn.stream, p, size);
-		l->count++;
-	}
-	buf_clear(&l->queue);
+	if (l->queue.len && !l->client->conn.is_doomed)
+		(void)send_queue(l, 0);
 }

@@ -377,6 +377,52 @@ def test_within_a_transaction_it_waits(make):
     assert [payload(m)[1] for m in got if m.kind == "A"] == ["0", "1", "2"]
 
 
+def test_listens_again_within_a_transaction(make):
+    """Its own server listens, too, from the COMMIT on: what waits from before comes first, and nothing twice."""
+    pooler = make()
+    one, two = owner(pooler), owner(pooler)
+    one.query("listen news")
+    one.query("listen other")
+    one.query("begin")
+    one.query("listen news")
+    one.query("unlisten other")
+    two.query("notify other, 'left'")
+    two.query("notify news, 'before'")
+    waiting.wait_for(lambda: int(pooler.show("LISTENERS")[0]["queue"]) > 40, "both wait")
+    one.query("notify news, 'mine'")
+    one.send(wire.query("commit"))
+    got = one.recv_until("Z")
+    texts = [payload(m)[1] for m in got if m.kind == "A"]
+    while len(texts) < 2:
+        texts.append(heard(one, 1)[0][1])
+    assert texts == ["before", "mine"]
+    assert is_silent(one, "news")
+
+
+def test_a_notification_while_the_server_is_asked(make_pooler, fake):
+    """It comes behind the LISTEN, before the answer to the question what is left: the client gets its
+    ReadyForQuery all the same."""
+    def script(session):
+        session.login()
+        text = ""
+        while True:
+            msg = session.recv()
+            if msg.kind == "X":
+                return
+            if msg.kind == "P":
+                text = msg.body.decode()
+            if msg.kind == "E" and "pg_listening_channels" in text:
+                session.send(wire.message("A", b"\0\0\0\1news\0x\0") + wire.data_row(["l", "news"]))
+            session.send(session.reply_to(msg, [("listen", wire.command_complete("LISTEN") + wire.ready())]))
+
+    pooler = make_pooler({"db": fake(script).conn(pool_size=4)},
+                         settings={"pool_mode": "transaction", "session_state": "keep"})
+    client = pooler.connect()
+    client.send(wire.query("listen news"))
+    assert [m.kind for m in client.recv_until("Z")] == ["C", "A", "Z"]
+    assert client.query("begin").messages[-1].kind == "Z"
+
+
 def test_inside_a_function_it_pins(make):
     pooler = make()
     one, two = owner(pooler), owner(pooler)

@@ -18,8 +18,8 @@ FAULTS = [
         ("src/pool/pool.c", "\tif (!slot->cancels_in_flight)\n\t\treturn (struct verdict){.kind = VERDICT_NONE",
          "\tif (true)\n\t\treturn (struct verdict){.kind = VERDICT_NONE")]),
     ("a cancel request ends the pooler's question after a RESET", ["--faults", str(1 | 2 | 8 | 32)], [
-        ("src/cancel/cancel.c", "(server->link.params.settling.sources || server->link.pin.is_asking)",
-         "server->link.pin.is_asking"),
+        ("src/cancel/cancel.c", "is_applying && server->status == 'I') {",
+         "is_applying && client->conn.is_parked &&\n\t    server->status == 'I') {"),
         ("src/relay/relay.c", "if (server && server->link.params.owes_ready)", "if (false)")]),
     ("the data of a cancelled COPY takes the cancel request of the next query", ["--faults", str(1 | 2 | 8 | 32)], [
         ("src/relay/relay.c", "if (server && server->link.params.is_applying && row->flags & MSG_COPY)",

@@ -70,11 +70,11 @@ struct world {
 	/* What is frequent in this run and rare in others: so what meets in one moment
 	 * seldom meets often in some of them. */
 	struct {
-		unsigned cancels;      /* of a million messages */
-		unsigned slow, work;   /* of a thousand queries, and of other commands */
+		unsigned cancels;    /* of a million messages */
+		unsigned slow, work; /* of a thousand queries, and of other commands */
 		unsigned slow_us, work_us; /* which take so long at most */
-		unsigned early;        /* of a thousand COPYs */
-		unsigned starts;       /* of a thousand parameters in startup packets */
+		unsigned early;            /* of a thousand COPYs */
+		unsigned starts; /* of a thousand parameters in startup packets */
 	} habits;
 	struct {
 		uint64_t queries, errors, logins, refused, cancels, commands, faults,
@@ -148,7 +148,7 @@ struct end {
 	int pid;              /* of the process at a unix socket */
 	int error;            /* pending */
 	bool is_open, is_connected, has_fin, has_sent_fin, is_reset, wants_room;
-	bool is_deaf; /* it reads no more than it has */
+	bool is_deaf;        /* it reads no more than it has */
 	struct file *file;   /* the pooler's */
 	struct actor *actor; /* or a simulated peer's */
 	struct sockaddr_storage local, remote;

@@ -336,7 +336,8 @@ static void next(struct event *e)
 	}
 	if (a->state != READY)
 		return;
-	if (is_finishing && (a->id != 0 || (a->repairs > LAST_REPAIR && !a->is_repairing))) {
+	if (is_finishing &&
+	    (a->id != 0 || (a->repairs > LAST_REPAIR && !a->is_repairing))) {
 		actor_close(&a->actor, false);
 		a->state = AWAY;
 		a->repairs = 100;

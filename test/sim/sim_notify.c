@@ -1,7 +1,7 @@
 /*
  * What sessions of servers have beside parameters: a temporary table, channels to which
- * they listen, notifications that are sent and wait; and what the pooler is told when it
- * asks what is left in a session (session_state=keep).
+ * they listen, notifications that are sent and wait; and what the pooler is told when
+ * it asks what is left in a session (session_state=keep).
  */
 #include "sim_notify.h"
 
@@ -18,13 +18,12 @@ static struct {
 	struct note {
 		int channel;
 		uint64_t at_us;
-	} *notes; /* that were committed */
+	} * notes; /* that were committed */
 	uint64_t count, room;
 	uint64_t rng;
 } all;
 
-void belongings_init(
-    struct belongings *b, uint32_t pid, void (*run)(struct event *e))
+void belongings_init(struct belongings *b, uint32_t pid, void (*run)(struct event *e))
 {
 	if (!all.sessions.head.next) {
 		list_init(&all.sessions);
@@ -65,8 +64,8 @@ uint64_t notification_us(uint64_t number)
 	return all.notes[number - 1].at_us;
 }
 
-void belongings_plan(struct belongings *b, enum plan_kind kind, int channel,
-    const char *payload)
+void belongings_plan(
+    struct belongings *b, enum plan_kind kind, int channel, const char *payload)
 {
 	struct plan *p = &b->plans[b->plan_count++];
 
@@ -100,10 +99,10 @@ static void notify(const struct belongings *from, const struct plan *p)
 		buf_put_str(&b->notes, payload);
 		codec_end(&b->notes, at);
 		if (!heap_has(&b->signal.node))
-			event_in(&b->signal,
-			    draw_below(&all.rng, draw_chance(&all.rng, 30)
-						     ? SIGNAL_MOST_US
-						     : SIGNAL_US));
+			event_in(
+			    &b->signal, draw_below(&all.rng, draw_chance(&all.rng, 30)
+								 ? SIGNAL_MOST_US
+								 : SIGNAL_US));
 	}
 }
 
@@ -202,7 +201,8 @@ void belongings_put(struct gucs *gucs, const char *text)
 	const char *at = strstr(text, "(VALUES ") + 8;
 
 	while (*at == '(') {
-		char name[NAME_MAX_LEN] = "", hex[2 * GUC_LEN] = "", value[GUC_LEN] = "";
+		char name[NAME_MAX_LEN] = "", hex[2 * GUC_LEN] = "",
+		     value[GUC_LEN] = "";
 		int used = 0;
 		bool has_value =
 		    sscanf(at, "('%63[^']','%191[0-9a-f]')%n", name, hex, &used) == 2 &&

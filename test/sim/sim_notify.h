@@ -27,12 +27,11 @@ struct belongings {
 	struct event signal; /* some have come */
 };
 
-void belongings_init(
-    struct belongings *b, uint32_t pid, void (*run)(struct event *e));
+void belongings_init(struct belongings *b, uint32_t pid, void (*run)(struct event *e));
 void belongings_done(struct belongings *b);
 void belongings_plan(
     struct belongings *b, enum plan_kind kind, int channel, const char *payload);
-void belongings_end(struct belongings *b, bool is_commit); /* of a transaction */
+void belongings_end(struct belongings *b, bool is_commit);   /* of a transaction */
 void belongings_take(struct belongings *b, struct buf *out); /* what waits */
 void belongings_discard(struct belongings *b);
 /* Does the pooler ask what is left in the session?  The rows of the answer, and how

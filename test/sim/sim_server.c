@@ -169,8 +169,8 @@ static void say_ready(struct session *s)
 	if (s->status == 'I' && draw_fault(rng, FAULT_SERVERS, 2000))
 		codec_put_notice(&s->reply, "by the way", NULL);
 	if (s->status == 'I' && draw_fault(rng, FAULT_SERVERS, 500))
-		say_fatal(s, "57P01",
-		    "terminating connection due to administrator command");
+		say_fatal(
+		    s, "57P01", "terminating connection due to administrator command");
 	else
 		flush(s);
 }
@@ -179,10 +179,15 @@ static int say_error(struct session *s, const char *sqlstate, const char *text)
 {
 	codec_put_error(&s->reply, "ERROR", sqlstate, text, NULL, NULL);
 	s->is_failed = true;
-	if (s->status == 'T')
+	/* values are those of before at once */
+	if (s->status == 'T') {
 		s->status = 'E';
+		gucs_end(&s->gucs, false);
+	}
 	if (!s->is_simple)
 		s->is_skipping = true;
+	/* an error does not wait for a Sync */
+	flush(s);
 	return -1;
 }
 
@@ -555,14 +560,17 @@ static int run_deallocate(struct session *s, const char *text)
 static int run_channel(struct session *s, const char *text)
 {
 	char verb[NAME], name[NAME], payload[NAME] = "";
-	const char *at = next_word(next_word(text, verb, sizeof(verb)), name, sizeof(name));
+	const char *at =
+	    next_word(next_word(text, verb, sizeof(verb)), name, sizeof(name));
 	int channel = strcmp(name, "*") == 0 ? -1 : channel_find(name);
 
 	next_word(at + strspn(at, ", "), payload, sizeof(payload));
 	for (char *c = verb; *c; c++)
 		*c = (char)toupper((unsigned char)*c);
 	belongings_plan(&s->belongings,
-	    verb[0] == 'L' ? PLAN_LISTEN : verb[0] == 'U' ? PLAN_UNLISTEN : PLAN_NOTIFY,
+	    verb[0] == 'L'   ? PLAN_LISTEN
+	    : verb[0] == 'U' ? PLAN_UNLISTEN
+			     : PLAN_NOTIFY,
 	    channel, payload);
 	return done(s, verb);
 }

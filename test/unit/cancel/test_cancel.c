@@ -251,6 +251,11 @@ static void server_is_given_back_after_a_cancelled_set(void **state)
 	struct peer *b, *server;
 	begin_applying(stage, &b, &server, NULL);
 	peer_last_words(ask_to_cancel(stage, b));
+	/* its Sync has not come, and what runs is still the pooler's */
+	struct peer *second = ask_to_cancel(stage, b);
+	stage_settle(stage);
+	assert_true(list_is_empty(&stage->fresh));
+	peer_last_words(second);
 	end_applying(server);
 	stage_settle(stage);
 	assert_int_equal(count(stage, SLOT_IDLE), 1);
