@@ -74,7 +74,9 @@ struct world {
 		unsigned slow, work; /* of a thousand queries, and of other commands */
 		unsigned slow_us, work_us; /* which take so long at most */
 		unsigned early;            /* of a thousand COPYs */
-		unsigned starts; /* of a thousand parameters in startup packets */
+		unsigned starts;  /* of a thousand parameters in startup packets */
+		unsigned crowd;   /* of a thousand logins: to one pool */
+		unsigned crowded; /* which */
 	} habits;
 	struct {
 		uint64_t queries, errors, logins, refused, cancels, commands, faults,

@@ -261,7 +261,7 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *m, int flags)
 
 	if (!rng)
 		rng = rng_for("recvmsg", 0);
-	if (draw_fault(&rng, FAULT_CALLS, 3000)) {
+	if (draw_fault(&rng, FAULT_CALLS, 20000)) {
 		errno = ENOBUFS;
 		return -1;
 	}
@@ -479,11 +479,11 @@ static void stall(uint64_t most_us)
  * its threads. */
 static void pass_time(void)
 {
-	bool is_takeover = process_count_alive() > 1;
+	bool is_takeover = takeover_is_young();
 
 	world.now_us += draw_between(&world.rng, 1, 15);
 	if (process_site() &&
-	    draw_fault(&world.rng, FAULT_STALLS, is_takeover ? 1000 : 20))
+	    draw_fault(&world.rng, FAULT_STALLS, is_takeover ? 10000 : 20))
 		stall(is_takeover && draw_chance(&world.rng, 300) ? 15000000 : 2000000);
 }
 

@@ -96,6 +96,7 @@ struct client {
 	const char *database;
 	bool is_session, is_statement; /* the mode of its pool */
 	bool is_kept;                  /* its session state is kept */
+	bool is_in_crowd;              /* of those who use one pool */
 	struct hearing hearing[CHANNELS];
 	long temp;       /* the number of its temporary table; 0: none */
 	unsigned number; /* of its last tag */
@@ -701,8 +702,8 @@ static void connected(struct actor *a)
 	bool is_wrong = config_asks_for_proof() && draw_chance(&c->rng, 20);
 	char user[16];
 
-	snprintf(
-	    user, sizeof(user), "u%u", (unsigned)draw_below(&c->rng, is_asked ? 4 : 3));
+	snprintf(user, sizeof(user), "u%u",
+	    c->is_in_crowd ? 0 : (unsigned)draw_below(&c->rng, is_asked ? 4 : 3));
 	sim_proof_begin(&c->proof, user, is_wrong);
 	c->state = STARTING;
 	gucs_init(&c->model);
@@ -723,7 +724,12 @@ static void connect_now(struct client *c)
 	    "app", "app", "sess", "stmt", "named", "both", "kept", "kept"};
 	struct sockaddr_in from;
 
+	/* those of session mode would wait for too long */
+	static const char *const crowded[] = {"app", "stmt", "named", "both", "kept"};
 	c->database = databases[draw_below(&c->rng, 8)];
+	c->is_in_crowd = draw_chance(&c->rng, world.habits.crowd);
+	if (c->is_in_crowd)
+		c->database = crowded[world.habits.crowded % 5];
 	c->is_kept = strcmp(c->database, "kept") == 0;
 	c->is_session = strcmp(c->database, "sess") == 0;
 	c->is_statement = strcmp(c->database, "stmt") == 0;

@@ -52,6 +52,7 @@ void process_signal_all(int signo);
 /* ---- takeovers ---- */
 void takeover_init(void);
 bool takeover_is_done(void);
+bool takeover_is_young(void); /* it has just begun */
 void takeover_process_over(struct process *p);
 /* Before a task of the process runs: whether it is killed now. */
 bool takeover_kills(struct process *p);

@@ -13,7 +13,8 @@ enum {
 	MOST_US = 40000000,
 	STEPS = 900,
 	ALIVE_MOST = 3,
-	CALM_US = 2000000
+	CALM_US = 2000000,
+	YOUNG_US = 200000
 };
 
 static struct {
@@ -127,6 +128,12 @@ void takeover_process_over(struct process *p)
 	operator.restart.run = start_again;
 	operator.is_restarting = true;
 	event_in(&operator.restart, draw_between(&operator.rng, 1000, 2000000));
+}
+
+bool takeover_is_young(void)
+{
+	return process_count_alive() > 1 &&
+	       world.now_us < operator.changed_us + YOUNG_US;
 }
 
 bool takeover_is_done(void)

@@ -190,4 +190,6 @@ void world_init(const struct sim_options *options)
 	world.habits.work_us = one_of(&rng, 2000, 30000, 500);
 	world.habits.early = one_of(&rng, 200, 700, 50);
 	world.habits.starts = one_of(&rng, 200, 600, 50);
+	world.habits.crowd = one_of(&rng, 0, 900, 500);
+	world.habits.crowded = (unsigned)draw(&rng);
 }
