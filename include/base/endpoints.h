@@ -27,8 +27,6 @@ int endpoints_next(const char **at, struct endpoint *out, struct err *err);
 /* Checks that all items can be read and that there are at most ENDPOINTS_MOST.  Returns
  * -1 and fills err otherwise.  NULL and "" are empty lists. */
 int endpoints_check(const char *list, struct err *err);
-/* Whether the list has an item with a port. */
-bool endpoints_have_tcp(const char *list);
 /* Returns the number of items in front of the first malformed one. */
 size_t endpoints_count(const char *list);
 

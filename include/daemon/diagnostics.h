@@ -24,8 +24,6 @@ void diagnostics_done(struct diagnostics *f);
 /* where is "FILE:LINE", the name of the setting that causes it, or "". */
 void diagnostics_add(
     struct diagnostics *f, enum diagnostic kind, const char *where, const char *text);
-/* Appends all diagnostics of more. */
-void diagnostics_append(struct diagnostics *f, const struct diagnostics *more);
 /* Logs all diagnostics but warnings. */
 void diagnostics_log_errors(const struct diagnostics *f, struct log *log);
 void diagnostics_log_warnings(const struct diagnostics *f, struct log *log);

@@ -136,15 +136,6 @@ int stream_start_tls(struct stream *s, struct tls_context *context,
     struct err *err);
 /* For the questions of net/tls.h; NULL: in clear, or the handshake is not complete. */
 const struct tls *stream_tls(const struct stream *s);
-/* Takes the TLS state off a stream that is quiesced and silent, so that another stream
- * can continue it over the same socket; it then belongs to the caller.  Records that
- * were received but not read are appended to `sealed`.  NULL: the stream has no TLS. */
-struct tls *stream_take_tls(struct stream *s, struct buf *sealed);
-/* Continues the TLS state of stream_take_tls on an open stream that has received
- * nothing yet.  *tls belongs to the stream from now on, even after a failure.  -1: no
- * memory. */
-int stream_give_tls(
-    struct stream *s, struct tls **tls, const uint8_t *sealed, size_t len);
 /* Whether TLS failed, as opposed to the socket. */
 bool stream_has_tls_failure(const struct stream *s);
 
@@ -172,8 +163,8 @@ void stream_quiesce(struct stream *s);
 /* Whether a quiesced stream can be handed over: no request is pending that could take
  * bytes from the socket, and all output was sent. */
 bool stream_is_silent(const struct stream *s);
-/* Appends what was received and not yet delivered, without removing it.  Appends
- * nothing with TLS; stream_take_tls gives the records. */
+/* Appends what was received and not yet delivered, without removing it; nothing with
+ * TLS. */
 void stream_put_unread(const struct stream *s, struct buf *out);
 
 /* Takes the descriptor off a stream that is quiesced and silent, and returns it.  The

@@ -190,9 +190,6 @@ struct stream_tls {
 int stream_tls_new(struct stream *s, struct tls_context *context,
     const struct tls_peer_config *peer, const uint8_t *initial, size_t len,
     struct err *err);
-/* Makes s->tls with the state of another stream; see stream_give_tls. */
-int stream_tls_adopt(
-    struct stream *s, struct tls **tls, const uint8_t *sealed, size_t len);
 void stream_tls_free(struct stream *s);
 /* Moves s->tls to baggage, where nothing belongs to a thread, and back.  -1: no memory,
  * and s->tls stays. */

@@ -100,9 +100,6 @@ struct tls *tls_new(struct tls_context *context, const struct tls_peer_config *p
     tls_put_fn *put, void *ctx, struct err *err);
 void tls_free(struct tls **tls);
 
-/* Changes where output goes. */
-void tls_set_output(struct tls *tls, tls_put_fn *put, void *ctx);
-
 /* Sets the bytes received from the peer: a borrowed range that must live until it is
  * used up, replaced, or the connection is freed.  Before replacing it, the caller saves
  * what was not used. */

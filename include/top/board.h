@@ -31,7 +31,6 @@ void board_clear(struct board *board);
 const char *board_query(enum board_view view);
 /* Is it needed while this panel is shown? */
 bool board_needs(const struct board *board, enum board_view view, enum panel_id panel);
-enum board_view board_view_of(enum panel_id panel);
 struct panel_input board_input(const struct board *board, enum panel_id panel);
 /* Stores an answer as the last one; *answer is empty afterwards. */
 void board_take(struct board *board, enum board_view view, struct table *answer);

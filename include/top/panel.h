@@ -37,11 +37,9 @@ struct panel_input {
 	const struct table *now, *before, *beside_now, *beside_before;
 };
 
-/* The key that selects a panel, the title of the chosen one, and its query, such as
- * "SHOW POOLS". */
+/* The key that selects a panel, and the title of the chosen one. */
 char panel_key(enum panel_id id);
 const char *panel_title(const struct panel_choice *choice);
-const char *panel_query(enum panel_id id);
 /* How many columns a panel has. */
 int panel_columns(enum panel_id id);
 /* Sets the default order: the greatest value of a useful column first. */

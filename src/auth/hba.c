@@ -4,8 +4,6 @@
  */
 #include "auth/hba.h"
 
-#include <string.h>
-
 #include "auth/hba_rows.h"
 
 struct hba_reader {

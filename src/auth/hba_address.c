@@ -7,7 +7,6 @@
 #include <ctype.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "auth/hba_rows.h"

@@ -6,8 +6,6 @@
 #include "base/crash_flush.h"
 
 #include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 

@@ -82,17 +82,6 @@ int endpoints_check(const char *list, struct err *err)
 	return rc;
 }
 
-bool endpoints_have_tcp(const char *list)
-{
-	struct endpoint e;
-	struct err err;
-
-	while (endpoints_next(&list, &e, &err) > 0)
-		if (e.port > 0)
-			return true;
-	return false;
-}
-
 size_t endpoints_count(const char *list)
 {
 	struct endpoint e;

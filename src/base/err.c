@@ -3,7 +3,6 @@
  */
 #include "base/err.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 

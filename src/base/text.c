@@ -4,7 +4,6 @@
  */
 #include "base/text.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

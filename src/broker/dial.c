@@ -19,7 +19,6 @@
 #include "session/server.h"
 #include "session/server_role.h"
 #include "wire/codec.h"
-#include "wire/message.h"
 
 void dial_init(struct site *site)
 {

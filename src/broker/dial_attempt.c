@@ -5,7 +5,6 @@
 #include "broker/dial_attempt.h"
 
 #include "auth/helpers.h"
-#include "wire/codec.h"
 #include "wire/message.h"
 
 void dial_free(struct server *server)

@@ -4,7 +4,6 @@
  */
 #include "broker/dial_auth.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "auth/oauth_message.h"

@@ -11,7 +11,6 @@
 #include "broker/dial_kerberos.h"
 #include "broker/dial_password.h"
 #include "broker/server_tls.h"
-#include "pool/scopes.h"
 #include "session/server.h"
 #include "wire/codec.h"
 #include "wire/message.h"

@@ -9,7 +9,6 @@
 #include "cancel/cancel.h"
 #include "session/server.h"
 #include "wire/codec.h"
-#include "wire/message.h"
 #include "wire/prepared.h"
 
 enum { PARAMETER_MAX = 1024 * 1024 };

@@ -6,9 +6,7 @@
 #include "cancel/peers.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "broker/server_tls.h"
 #include "cancel/cancel_request.h"

@@ -3,7 +3,6 @@
  * where.  The same code serves loading, which ends at the first error, and checking,
  * which reports each error and goes on.  Nothing outside the new snapshot is changed.
  */
-#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -33,13 +33,6 @@ void diagnostics_add(
 	buf_put_str(&f->list, text);
 }
 
-void diagnostics_append(struct diagnostics *f, const struct diagnostics *more)
-{
-	buf_put(&f->list, more->list.bytes, more->list.len);
-	for (int kind = 0; kind <= DIAGNOSTIC_KNOWN; kind++)
-		f->counts[kind] += more->counts[kind];
-}
-
 /* Reads the next diagnostic; false at the end. */
 static bool next_found(const struct diagnostics *f, size_t *at, struct found *found)
 {

@@ -4,7 +4,6 @@
  */
 #include "daemon/load_job.h"
 
-#include <string.h>
 #include <sys/stat.h>
 
 #include "base/mem.h"

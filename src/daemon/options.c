@@ -4,7 +4,6 @@
 #include "daemon/options.h"
 
 #include <getopt.h>
-#include <string.h>
 
 #include "base/wrapped.h"
 

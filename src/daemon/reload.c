@@ -4,8 +4,6 @@
  */
 #include "daemon/reload.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/errors.h"

@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-#include "base/mem.h"
 #include "daemon/daemon.h"
 #include "daemon/notify.h"
 #include "daemon/reload.h"

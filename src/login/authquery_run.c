@@ -7,10 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pool/credentials.h"
 #include "wire/codec.h"
 #include "wire/kept_settings.h"
-#include "wire/message.h"
 
 static struct authquery_run *server_run(const struct server *server)
 {

@@ -6,10 +6,8 @@
 #include "login/login.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "auth/scram.h"
 #include "auth/secret.h"
 #include "base/text.h"
 #include "broker/broker.h"

@@ -9,7 +9,6 @@
 #include "base/time_us.h"
 #include "broker/broker.h"
 #include "wire/codec.h"
-#include "wire/message.h"
 
 /* A server whose answer contains a longer message is closed. */
 enum { ANSWER_MESSAGE_MAX = 1024 * 1024 };

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <pwd.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "auth/external_auth.h"

@@ -10,7 +10,6 @@
 #include "login/login_state.h"
 #include "session/server.h"
 #include "wire/codec.h"
-#include "wire/message.h"
 
 /* How many servers may be lost before they answer. */
 enum { LOST_MOST = 3 };

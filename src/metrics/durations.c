@@ -4,7 +4,6 @@
 #include "metrics/durations.h"
 
 #include <stdint.h>
-#include <string.h>
 
 #include "base/buf.h"
 #include "base/map.h"

@@ -3,8 +3,6 @@
  */
 #include "metrics/family.h"
 
-#include <string.h>
-
 #define BY(n)                        n
 #define KEYS                         0
 #define SAMPLES(id, view, keys, ...) [SAMPLES_##id] = {#view, keys, {__VA_ARGS__}},

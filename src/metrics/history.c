@@ -10,7 +10,6 @@
 #include "base/mem.h"
 #include "pool/pool.h"
 #include "session/workers.h"
-#include "views/show.h"
 #include "views/views.h"
 
 enum { POINTS = 600, PERIOD_US = 1000000 };

@@ -5,7 +5,6 @@
 
 #include <unistd.h>
 
-#include "net/poller.h"
 #ifdef NET_HAS_LINUX
 #	include <sys/timerfd.h>
 #endif

@@ -87,18 +87,6 @@ const struct tls *stream_tls(const struct stream *s)
 	return s->tls && tls_is_complete(s->tls->tls) ? s->tls->tls : NULL;
 }
 
-int stream_give_tls(
-    struct stream *s, struct tls **tls, const uint8_t *sealed, size_t len)
-{
-	if (stream_tls_adopt(s, tls, sealed, len) < 0)
-		return -1;
-	if (stream_has_input(s) && !s->paused) {
-		s->input_due = true;
-		stream_tell_later(s);
-	}
-	return 0;
-}
-
 /* ---- output ---- */
 
 static bool is_lost(const struct stream *s)

@@ -73,36 +73,6 @@ failed:
 	return -1;
 }
 
-struct tls *stream_take_tls(struct stream *s, struct buf *sealed)
-{
-	struct stream_tls *t = s->tls;
-	struct tls *tls;
-	size_t len;
-
-	if (!t)
-		return NULL;
-	const uint8_t *p = tls_input(t->tls, &len);
-	buf_put(sealed, p, len);
-	stream_queue_copy(s->in, sealed);
-	tls = t->tls;
-	tls_set_input(tls, NULL, 0);
-	t->tls = NULL;
-	stream_tls_free(s);
-	return tls;
-}
-
-int stream_tls_adopt(
-    struct stream *s, struct tls **tls, const uint8_t *sealed, size_t len)
-{
-	struct stream_tls *t = slab_get(s->net->secured);
-
-	s->tls = t;
-	t->tls = *tls;
-	*tls = NULL;
-	tls_set_output(t->tls, put_record, s);
-	return len > 0 ? hold_copy(t, sealed, len) : 0;
-}
-
 int stream_tls_pack(struct stream *s, struct stream_baggage *baggage)
 {
 	struct stream_tls *t = s->tls;

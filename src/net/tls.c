@@ -108,12 +108,6 @@ void tls_free(struct tls **pp)
 	mem_free(tls);
 }
 
-void tls_set_output(struct tls *tls, tls_put_fn *put, void *ctx)
-{
-	tls->pipe.put = put;
-	tls->pipe.ctx = ctx;
-}
-
 /* ---- input ---- */
 
 void tls_set_input(struct tls *tls, const uint8_t *p, size_t len)

@@ -3,7 +3,6 @@
  */
 #include "net/tls_dates.h"
 
-#include <string.h>
 #include <time.h>
 
 #include <openssl/err.h>

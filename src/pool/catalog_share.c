@@ -2,11 +2,8 @@
  * What a catalog counts together with those of other workers: clients against their
  * limits.
  */
-#include <assert.h>
 
-#include "base/mem.h"
 #include "pool/catalog_parts.h"
-#include "pool/scopes.h"
 
 void catalog_share(struct catalog *c, struct central *central, unsigned worker)
 {

@@ -5,8 +5,6 @@
 
 #include <limits.h>
 
-#include "pool/pool_effective.h"
-
 int pins_most(const struct pool *pool)
 {
 	int wanted = scope_max_pinned_servers(scope_of_pool(pool));

@@ -6,10 +6,7 @@
 #include "pool/pool.h"
 
 #include <assert.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "base/mem.h"
 #include "base/time_us.h"
 #include "pool/activity.h"
 #include "pool/conn_limits.h"

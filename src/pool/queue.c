@@ -10,7 +10,6 @@
 #include "pool/conn_limits.h"
 #include "pool/exchange.h"
 #include "pool/pins.h"
-#include "pool/pool_effective.h"
 #include "pool/slots.h"
 
 static struct list *list_of_kind(struct pool *pool, enum request_kind kind)

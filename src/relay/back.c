@@ -28,7 +28,6 @@
 #include "relay/vacate.h"
 #include "session/server_role.h"
 #include "wire/codec.h"
-#include "wire/message.h"
 
 /* The longest message of a server that is looked at as a whole. */
 enum { LOOKED_AT_MAX = 1024 * 1024 };

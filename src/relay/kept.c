@@ -4,8 +4,6 @@
  */
 #include "relay/kept.h"
 
-#include <string.h>
-
 #include "base/mem.h"
 #include "base/text.h"
 #include "wire/setting_names.h"

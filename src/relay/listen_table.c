@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "session/workers.h"
-#include "wire/codec.h"
 
 enum {
 	HEADER = 5, /* the type and length of a message */

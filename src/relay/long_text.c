@@ -3,7 +3,6 @@
  */
 #include "relay/long_text.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "net/block.h"

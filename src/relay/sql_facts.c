@@ -8,7 +8,6 @@
 #include "relay/common_texts.h"
 #include "relay/long_text.h"
 #include "relay/server_prepared.h"
-#include "relay/session_state.h"
 #include "relay/sql_commands.h"
 
 enum { HEADER_LEN = 5 };

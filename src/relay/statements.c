@@ -20,7 +20,6 @@
 #include "relay/sql_facts.h"
 #include "relay/unnamed.h"
 #include "relay/vacate.h"
-#include "wire/codec.h"
 #include "wire/prepared.h"
 
 static const uint8_t parse_complete[] = {'1', 0, 0, 0, 4};

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "session/client_snapshot.h"
 #include "session/limits.h"
 #include "session/reserved_fds.h"

@@ -4,7 +4,6 @@
  */
 #include "session/dispatch.h"
 
-#include <string.h>
 #include <unistd.h>
 
 #include "session/workers.h"

@@ -4,7 +4,6 @@
  */
 #include "session/server.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"

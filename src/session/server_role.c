@@ -8,7 +8,6 @@
 
 #include "base/errors.h"
 #include "wire/codec.h"
-#include "wire/message.h"
 
 /* PostgreSQL sends no longer errors. */
 enum { ERROR_MAX = 1024 * 1024 };

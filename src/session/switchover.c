@@ -7,7 +7,6 @@
  */
 #include "session/switchover.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "pool/hosts_role.h"

@@ -3,7 +3,6 @@
  */
 #include "tools/explain.h"
 
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -4,14 +4,11 @@
 #include "tools/make_userlist.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "auth/secret.h"
 #include "auth/userlist.h"
 #include "base/mem.h"
-#include "base/text.h"
 #include "tools/libpq_entry.h"
 #include "tools/secret_file.h"
 #include "tools/terminal.h"

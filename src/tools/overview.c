@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "base/wrapped.h"
 #include "conf/entry.h"
 #include "conf/setting_row.h"

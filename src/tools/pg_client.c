@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "broker/broker.h"
 #include "broker/broker_floor.h"
 #include "cancel/peers.h"
@@ -18,7 +17,6 @@
 #include "session/session.h"
 #include "session/tls_setup.h"
 #include "wire/codec.h"
-#include "wire/message.h"
 
 #define DATABASE "pg_client"
 

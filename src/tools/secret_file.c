@@ -5,7 +5,6 @@
 #include "tools/secret_file.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

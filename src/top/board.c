@@ -42,11 +42,6 @@ const char *board_query(enum board_view view)
 	return queries[view];
 }
 
-enum board_view board_view_of(enum panel_id panel)
-{
-	return views[panel];
-}
-
 bool board_needs(const struct board *board, enum board_view view, enum panel_id panel)
 {
 	if (view == BOARD_VERSION)

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
-
 enum column_kind {
 	COLUMN_TEXT,
 	COLUMN_NUMBER,
@@ -36,14 +34,14 @@ enum { COLUMNS_MOST = 14, CELL = 128, SPARE_MOST = 20 };
 
 struct panel {
 	char key;
-	const char *title, *query;
+	const char *title;
 	size_t keys; /* the first so many columns of the view identify a row */
 	int sort;
 	struct column columns[COLUMNS_MOST];
 };
 
 static const struct panel panels[PANELS] = {
-    [PANEL_POOLS] = {'1', "pools", "SHOW POOLS", 2, 3,
+    [PANEL_POOLS] = {'1', "pools", 2, 3,
 	{{"DATABASE", "database", COLUMN_TEXT, 13, NULL},
 	    {"USER", "user", COLUMN_TEXT, 10, NULL},
 	    {"CL_ACT", "cl_active", COLUMN_NUMBER, 7, NULL},
@@ -58,7 +56,7 @@ static const struct panel panels[PANELS] = {
 	    {"SV_LOGIN", "sv_login", COLUMN_NUMBER, 9, NULL},
 	    {"SV_PIN", "sv_pinned", COLUMN_NUMBER, 7, NULL},
 	    {"LISTEN", "cl_listening", COLUMN_NUMBER, 7, NULL}}},
-    [PANEL_DATABASES] = {'2', "databases", "SHOW STATS", 1, 1,
+    [PANEL_DATABASES] = {'2', "databases", 1, 1,
 	{{"DATABASE", "database", COLUMN_TEXT, 12, NULL},
 	    {"XACT/S", "total_xact_count", COLUMN_RATE, 8, NULL},
 	    {"QUERY/S", "total_query_count", COLUMN_RATE, 8, NULL},
@@ -69,7 +67,7 @@ static const struct panel panels[PANELS] = {
 	    {"WAIT", "total_wait_time", COLUMN_MEAN, 7, "total_xact_count"},
 	    {"REPARSE", "total_repeated_parse_count", COLUMN_RATE, 7, NULL},
 	    {"SAVED/S", "total_saved_parse_count", COLUMN_RATE, 7, NULL}}},
-    [PANEL_LATENCY] = {'3', "latency since the start (t: recent)", "SHOW LATENCY", 3, 3,
+    [PANEL_LATENCY] = {'3', "latency since the start (t: recent)", 3, 3,
 	{{"DATABASE", "database", COLUMN_TEXT, 14, NULL},
 	    {"USER", "user", COLUMN_TEXT, 10, NULL},
 	    {"KIND", "kind", COLUMN_TEXT, 11, NULL},
@@ -79,8 +77,7 @@ static const struct panel panels[PANELS] = {
 	    {"P99", "p99", COLUMN_DURATION, 6, "recent_p99"},
 	    {"P99.9", "p99_9", COLUMN_DURATION, 6, "recent_p99_9"},
 	    {"MAX", "max", COLUMN_DURATION, 6, "recent_max"}}},
-    [PANEL_BLOCKERS] = {'4', "blockers: who holds servers that clients wait for",
-	"SHOW BLOCKERS", 0, -1,
+    [PANEL_BLOCKERS] = {'4', "blockers: who holds servers that clients wait for", 0, -1,
 	{{"DATABASE", "database", COLUMN_TEXT, 10, NULL},
 	    {"QUEUE", "waiting", COLUMN_NUMBER, 6, NULL},
 	    {"MAXWAIT", "maxwait_us", COLUMN_DURATION, 8, NULL},
@@ -91,7 +88,7 @@ static const struct panel panels[PANELS] = {
 	    {"HELD", "held_us", COLUMN_DURATION, 7, NULL},
 	    {"ADDRESS", "addr", COLUMN_TEXT, 15, NULL},
 	    {"APPLICATION", "application_name", COLUMN_TEXT, 20, NULL}}},
-    [PANEL_HOSTS] = {'5', "hosts", "SHOW HOSTS", 3, 5,
+    [PANEL_HOSTS] = {'5', "hosts", 3, 5,
 	{{"DATABASE", "database", COLUMN_TEXT, 14, NULL},
 	    {"HOST", "host", COLUMN_TEXT, 18, NULL},
 	    {"PORT", "port", COLUMN_NUMBER, 5, NULL},
@@ -101,15 +98,14 @@ static const struct panel panels[PANELS] = {
 	    {"ACTIVE", "active", COLUMN_NUMBER, 7, NULL},
 	    {"FAILED", "failures", COLUMN_NUMBER, 7, NULL},
 	    {"LAST ERROR", "last_error", COLUMN_TEXT, 40, NULL}}},
-    [PANEL_WORKERS] = {'6', "workers", "SHOW WORKERS", 1, 3,
+    [PANEL_WORKERS] = {'6', "workers", 1, 3,
 	{{"WORKER", "worker", COLUMN_TEXT, 8, NULL},
 	    {"CLIENTS", "clients", COLUMN_NUMBER, 8, NULL},
 	    {"SERVERS", "servers", COLUMN_NUMBER, 8, NULL},
 	    {"BUSY %", "busy", COLUMN_NUMBER, 7, NULL},
 	    {"TURNS/S", "turns", COLUMN_RATE, 8, NULL},
 	    {"LONGEST", "longest_turn_us", COLUMN_DURATION, 8, NULL}}},
-    [PANEL_CLIENTS] = {'7', "clients, by the time since their query began",
-	"SHOW CLIENTS", 0, 3,
+    [PANEL_CLIENTS] = {'7', "clients, by the time since their query began", 0, 3,
 	{{"DATABASE", "database", COLUMN_TEXT, 14, NULL},
 	    {"USER", "user", COLUMN_TEXT, 10, NULL},
 	    {"STATE", "state", COLUMN_TEXT, 8, NULL},
@@ -131,11 +127,6 @@ const char *panel_title(const struct panel_choice *choice)
 	if (choice->id == PANEL_LATENCY && choice->is_recent)
 		return "latency in the last stats_period and the running one (t: all)";
 	return panels[choice->id].title;
-}
-
-const char *panel_query(enum panel_id id)
-{
-	return panels[id].query;
 }
 
 int panel_columns(enum panel_id id)

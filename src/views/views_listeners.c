@@ -2,7 +2,6 @@
  * SHOW LISTENERS.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "relay/listen_table.h"
 #include "views/views.def"

@@ -8,7 +8,6 @@
 #include <strings.h>
 
 #include "base/errors.h"
-#include "base/text.h"
 #include "wire/message.h"
 
 enum { LENGTH_LEN = 4, KEY_LEAST = 8, KEY_MOST = 260, SQLSTATE_LEN = 5 };
