@@ -107,17 +107,21 @@ def test_resume_while_a_command_waits(pooler, clients, command):
     assert state(pooler) == ["active"]
 
 
-@pytest.mark.parametrize("command", ["PAUSE", "SUSPEND"])
+@pytest.mark.parametrize("command", ["PAUSE", "PAUSE db", "SUSPEND"])
 def test_the_command_ends_when_the_worker_goes_on(pooler, clients, command):
-    console = pooler.console()
+    """It is in force for clients of all workers then."""
+    console, (verb, _, database) = pooler.console(), command.partition(" ")
     with tracer.stopped(pooler.pid, "worker 1"):
         served, held = divide(clients)
         console.send(wire.query(command))
-        pooler.wait_log(command + " command issued")
+        pooler.wait_log(verb + " .*command issued")
         assert not console.has_data(0.1)
-    assert console.finish().tag == command
-    assert pooler.admin.query("RESUME").tag == "RESUME"
-    finish(held)
+    assert console.finish().tag == verb
+    for client in served:
+        client.send(wire.query("select 'late'"))
+    assert not answered(served)
+    assert pooler.admin.query("RESUME " + database).tag == "RESUME"
+    finish(served + held)
     go_on(clients)
 
 

@@ -14,16 +14,6 @@ from test_workers_spread import MANY, moved, shown, spread_pooler
 WORKERS = {"workers": 2, "pool_mode": "transaction"}
 
 
-def test_a_connection_counts_once(make_pooler, pg):
-    """Also one that goes from the thread that accepted it to a worker, or to the console."""
-    pooler = make_pooler({"db": pg.conn()}, settings=dict(WORKERS, max_client_conn=4))
-    clients = [pooler.connect() for _ in range(3)]
-    console = pooler.connect("pgbouncer", "stats_user")
-    assert pooler.refusal() == "no more connections allowed (max_client_conn)"
-    assert [c.value("select 1") for c in clients] == ["1"] * 3
-    assert console.value("SHOW VERSION")
-
-
 def test_what_a_console_asks_for_is_read_once(make_pooler, pg):
     """The worker that has read its first packet sends it to the control thread, which reads the packet again."""
     pooler = make_pooler({"db": pg.conn()}, settings=dict(WORKERS, application_name_add_host=1))

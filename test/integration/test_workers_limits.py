@@ -66,7 +66,7 @@ def test_postgresql_never_sees_more_than_the_limits(make_pooler, pg):
     pooler = make_pooler(entries, settings={
         "pool_mode": "transaction", "workers": WORKERS, "max_server_connections": PROCESS_LIMIT,
         "max_user_connections": USER_LIMITS["trust_user"], "reserve_pool_timeout": 0.02,
-        "query_wait_timeout": 60}, users={
+        "server_lifetime": 1, "query_wait_timeout": 60}, users={
         "second_user": "max_user_connections=%d" % USER_LIMITS["second_user"]})
     failures, most = [], 0
     threads = [threading.Thread(target=come_and_go, args=(pooler, seed, failures))

@@ -10,7 +10,6 @@ import waiting
 import wire
 from programs import Program
 from test_takeover import wait_running
-from test_tls_clients import ca, context, secured, tls_pooler  # noqa: F401
 from test_views import TRANSACTION
 
 # Differences of fewer clients are left alone.
@@ -176,29 +175,6 @@ def test_cancel_finds_who_is_on_the_way(make_pooler, pg):
     assert moved(pooler) > 0
 
 
-def test_limits_hold_while_clients_move(make_pooler, pg):
-    """As many clients as the limits allow: never is there room for one more."""
-    pooler = spread_pooler(make_pooler, pg.conn(), 2, max_db_client_connections=2 * MANY,
-                           max_user_client_connections=2 * MANY)
-    clients = crowd(pooler, 2)
-    clients += [pooler.connect(application_name="more %d" % n) for n in range(MANY)]
-    # close others than those that were there, so that clients move
-    numbers = shown(pooler)
-    gone = [client for client in clients if (int(numbers[client.params["application_name"]]) - 1) % 3]
-    for client in gone:
-        client.close()
-        clients.remove(client)
-    waiting.wait_for(lambda: len(shown(pooler)) == len(clients), "they have left")
-    pooler.set("max_db_client_connections", len(clients))
-    pooler.set("max_user_client_connections", len(clients))
-    while not is_even(pooler):
-        assert "no more connections allowed" in pooler.refusal() or "exceeded" in pooler.refusal()
-    assert moved(pooler) > 0
-    clients.pop().close()
-    waiting.wait_for(lambda: len(shown(pooler)) == len(clients), "it has left")
-    pooler.connect().close()
-
-
 def test_administration_meets_clients_on_the_way(make_pooler, pg):
     """PAUSE, SUSPEND, RELOAD and RECONNECT, again and again while clients move."""
     pooler = spread_pooler(make_pooler, pg.conn(pool_size=5), 2)
@@ -215,24 +191,6 @@ def test_administration_meets_clients_on_the_way(make_pooler, pg):
         client.expect_fatal("database removed")
     assert pooler.admin.query("RESUME db").tag == "RESUME"
     assert not shown(pooler)
-
-
-def test_encrypted_clients_move(tls_pooler, ca):  # noqa: F811
-    pooler = tls_pooler("allow", workers=2, max_prepared_statements=20, max_client_conn=1000)
-    made = context(ca)
-
-    def connect(name):
-        client = secured(pooler, made)
-        client.params["application_name"] = name
-        return client.login()
-
-    clients = crowd(pooler, 2, connect=connect)
-    for client in clients:
-        prepare(client)
-    with Users(clients):
-        await_even(pooler)
-    for client in clients:
-        check(client, "after all")
 
 
 def test_clients_of_unix_sockets_move(make_pooler, pg):

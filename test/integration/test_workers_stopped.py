@@ -104,27 +104,6 @@ def test_kill_means_the_same_later(make_pooler, pg):
         assert client.value("select 2") == "2"
 
 
-def test_pause_waits_for_all(pooler):
-    """A worker that stands still hears of PAUSE as soon as it goes on."""
-    clients = [pooler.connect() for _ in range(2)]
-    for client in clients:
-        client.query("select 1")
-    assert pooler.admin.query("SHOW VERSION")
-    console = pooler.console()
-    with tracer.stopped(pooler.pid, "worker 1"):
-        console.send(wire.query("PAUSE db"))
-        waiting.wait_for(lambda: pooler.show_one("DATABASES", name="db")["paused"] == "1", "it is paused")
-        assert not console.has_data(0.1)
-    console.recv_until("Z")
-    for client in clients:
-        client.send(wire.query("select 2"))
-    pooler.wait_pool(cl_waiting=2)
-    pooler.admin.query("RESUME db")
-    for client in clients:
-        assert client.finish().value == "2"
-        client.close()
-
-
 def test_switchover_waits_for_all(make_pooler, two):  # noqa: F811
     pooler = make(make_pooler, two, workers=2)
     clients = [pooler.connect() for _ in range(2)]
@@ -225,9 +204,10 @@ def test_servers_that_rest_elsewhere_are_found(make_pooler, pg, name):
     assert seekers[1].value("select 3") == "3"
 
 
-def test_cancel_requests_pass_it_by(make_pooler, pg):
-    """A request goes from worker to worker, and not through the one that stands still, unless that one
-    has the client."""
+@pytest.mark.parametrize("is_known", [True, False])
+def test_cancel_requests_pass_it_by(make_pooler, pg, is_known):
+    """A request goes from worker to worker, and not through the one that stands still, unless that one has the
+    client; also before anybody knows that it stands still."""
     pooler = make_pooler({"db": pg.conn()}, settings=dict(TRANSACTION, workers=3))
     clients = [pooler.connect() for _ in range(6)]
     for client in clients:
@@ -239,30 +219,8 @@ def test_cancel_requests_pass_it_by(make_pooler, pg):
         client.send(wire.query("select pg_sleep(60)"))
     waiting.wait_for(lambda: pg.backends("query like '%sleep(60)%' and state='active'") == 6, "all run")
     with tracer.stopped(pooler.pid, "worker 0"):
-        assert watcher.query("SHOW POOLS")  # From now on it is known that it does not answer.
-        for client in others:
-            client.cancel()
-            assert client.finish().errors[0].field("C") == "57014"
-        sent = [threading.Thread(target=client.cancel) for client in here]
-        for thread in sent:
-            thread.start()
-    for client, thread in zip(here, sent):
-        assert client.finish().errors[0].field("C") == "57014"
-        thread.join()
-
-
-def test_cancel_requests_leave_it_again(make_pooler, pg):
-    """Also those that come before anybody knows that the worker stands still."""
-    pooler = make_pooler({"db": pg.conn(pool_size=12)}, settings=dict(TRANSACTION, workers=3))
-    clients = [pooler.connect() for _ in range(12)]
-    for client in clients:
-        client.query("select 1")
-    here, *others = clients_of_workers(pooler, clients, 3)
-    others = others[0] + others[1]
-    for client in clients:
-        client.send(wire.query("select pg_sleep(61)"))
-    waiting.wait_for(lambda: pg.backends("query like '%sleep(61)%' and state='active'") == 12, "all run")
-    with tracer.stopped(pooler.pid, "worker 0"):
+        if is_known:
+            assert watcher.query("SHOW POOLS")
         sent = [threading.Thread(target=client.cancel) for client in others + here]
         for thread in sent:
             thread.start()

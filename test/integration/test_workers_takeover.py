@@ -5,7 +5,7 @@ import pytest
 import waiting
 import wire
 from test_suspend import owner_console, receive_rows
-from test_takeover import restart, take_over_under_load, wait_end, wait_running  # noqa: F401 (restart is a fixture)
+from test_takeover import restart, take_over_under_load, wait_end  # noqa: F401 (restart is a fixture)
 from test_views import TRANSACTION
 
 CLIENTS = 6
@@ -81,20 +81,6 @@ def test_there_and_back(clients, restart):  # noqa: F811
             assert call(client, 1) == str(1 + number + workers)
             client.send(wire.close("S", "mine"), wire.sync())
             client.finish()
-
-
-def test_cancel_afterwards(clients, pg, restart):  # noqa: F811
-    pooler, everybody = clients(2)
-    running, before = everybody[:2]
-    running.send(wire.query("select 'before', pg_sleep(60)"))
-    wait_running(pg, "before")
-    wait_end(restart(pooler, workers=3), pooler)
-    running.cancel()
-    assert running.finish().errors[0].field("C") == "57014"
-    before.send(wire.query("select 'after', pg_sleep(60)"))
-    wait_running(pg, "after")
-    before.cancel()
-    assert before.finish().errors[0].field("C") == "57014"
 
 
 def test_paused_stays_paused(clients, restart):  # noqa: F811

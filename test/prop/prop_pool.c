@@ -15,7 +15,7 @@
 #include "pool/catalog.h"
 #include "pool/hosts_role.h"
 #include "pool/pool.h"
-#include "prop.h"
+#include "prop_config.h"
 
 enum {
 	EVENTS = 1000,
@@ -1444,24 +1444,6 @@ static void run(struct fixture *w, uint64_t seed)
 	end(w);
 }
 
-static struct config *load(const char *ini)
-{
-	char path[] = "/tmp/prop-pool-XXXXXX";
-	struct err err = {.text = ""};
-	int fd = mkstemp(path);
-
-	if (fd < 0 || write(fd, ini, strlen(ini)) != (ssize_t)strlen(ini))
-		abort();
-	close(fd);
-	struct config *config = config_load(path, NULL, NULL, NULL, NULL, &err);
-	unlink(path);
-	if (!config) {
-		fprintf(stderr, "%s\n", err.text);
-		abort();
-	}
-	return config;
-}
-
 int main(int argc, char **argv)
 {
 	static const unsigned least = 100;
@@ -1472,9 +1454,9 @@ int main(int argc, char **argv)
 
 	printf("seed %" PRIu64 "\n", seed);
 	fflush(stdout);
-	w->configs[0] = load(full_ini);
-	w->configs[1] = load(other_ini);
-	w->configs[2] = load(plain_ini);
+	w->configs[0] = prop_config(full_ini);
+	w->configs[1] = prop_config(other_ini);
+	w->configs[2] = prop_config(plain_ini);
 	for (uint64_t i = 0; i < RUNS; i++) {
 		run(w, seed + i);
 		grants += w->grants;

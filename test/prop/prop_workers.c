@@ -20,7 +20,6 @@
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/map.h"
 #include "base/mem.h"
@@ -28,7 +27,7 @@
 #include "pool/notes.h"
 #include "pool/pool.h"
 #include "pool/pool_effective.h"
-#include "prop.h"
+#include "prop_config.h"
 
 enum {
 	RUNS = 150,
@@ -507,7 +506,7 @@ static void check_limits(void)
 	}
 }
 
-static void check_counts(void)
+static void check_all(void)
 {
 	check_limits();
 	for (unsigned i = 0; i < w.parts; i++) {
@@ -517,10 +516,6 @@ static void check_counts(void)
 			check_totals(pool->part.whole, number_of(pool));
 		}
 	}
-}
-
-static void check_links(void)
-{
 	for (int i = 0; i < CLIENTS; i++) {
 		const struct client *c = &w.clients[i];
 		CHECK(
@@ -533,12 +528,6 @@ static void check_links(void)
 		CHECK(!s->slot.request || s->slot.state == SLOT_ACTIVE ||
 		      s->slot.is_replication);
 	}
-}
-
-static void check_all(void)
-{
-	check_counts();
-	check_links();
 }
 
 /* ---- carrying out verdicts ---- */
@@ -1043,22 +1032,6 @@ static void cancel_begins(struct server *target)
 	leave(part);
 }
 
-static void cancel_ends(struct server *s)
-{
-	struct pool *pool = s->slot.pool;
-	struct verdict v = pool_cancel_done(&s->slot, w.now);
-
-	carry(&w.part[s->part], pool, &v);
-}
-
-static void reset_ends(struct server *s)
-{
-	struct pool *pool = s->slot.pool;
-	struct verdict v = pool_tested(&s->slot, w.now);
-
-	carry(&w.part[s->part], pool, &v);
-}
-
 static void login_ends(struct server *s, bool is_lucky)
 {
 	if (s->slot.pool->is_killed) {
@@ -1077,6 +1050,9 @@ static void login_ends(struct server *s, bool is_lucky)
 /* Lets the server take its next step.  False: it has none, but may still die. */
 static bool has_stepped(struct server *s, bool is_lucky)
 {
+	struct pool *pool = s->slot.pool;
+	struct verdict v = {.kind = VERDICT_NONE};
+
 	if (s->is_handed)
 		send_off(s);
 	else if (s->is_closing || s->slot.state == SLOT_ACTIVE_CANCEL)
@@ -1084,11 +1060,12 @@ static bool has_stepped(struct server *s, bool is_lucky)
 	else if (s->slot.state == SLOT_LOGIN)
 		login_ends(s, is_lucky);
 	else if (s->slot.cancels_in_flight)
-		cancel_ends(s);
+		v = pool_cancel_done(&s->slot, w.now);
 	else if (s->slot.state == SLOT_TESTED)
-		reset_ends(s);
+		v = pool_tested(&s->slot, w.now);
 	else
 		return false;
+	carry(&w.part[s->part], pool, &v);
 	return true;
 }
 
@@ -1360,41 +1337,6 @@ static void check_patience(const struct pool_request *request)
 	    request->state != REQUEST_WAITING || request->kind == REQUEST_REPLICATION;
 	uint64_t waited_us = is_served ? 0 : w.now - since_us;
 
-	if (waited_us > most_us) {
-		const struct pool *pool = request->pool;
-		const struct limits *l = w.part[0].limits;
-		fprintf(stderr,
-		    "kind %d snap %d pool %u part %u wanted %x waiters %zu servers %d "
-		    "conn %d own %zu resting %d runner wake %ld yielded %ld fail %d "
-		    "scheduled %d check %d\n",
-		    request->kind, (int)(l - snapshots), number_of(pool),
-		    pool->part.worker, pool->part.wanted, pool->part.waiters.count,
-		    pool->part.whole->servers, pool->part.whole->connected,
-		    pool_server_count(pool), pool->part.resting,
-		    (long)(pool->runner->wake_us - w.now),
-		    pool->turn.yielded_us ? (long)(w.now - pool->turn.yielded_us) : 0,
-		    pool->failure.kind, pool->is_scheduled, w.has_check);
-		for (unsigned i = 0; i < w.parts; i++) {
-			const struct central_place *pl = &pool->part.whole->places[i];
-			if (pl->part)
-				fprintf(stderr,
-				    " part %u waiters %zu arriving %d resting %d conn "
-				    "%d closed %d\n",
-				    i, pl->part->waiters.count, pl->arriving,
-				    pl->part->resting, pl->part->connected,
-				    pl->part->is_closed);
-		}
-		for (int k = 0; k < CONN_LIMIT_COUNT; k++) {
-			const struct central_limit *li = pool->part.whole->limits[k];
-			const struct heap_node *h = heap_first(&li->starving);
-			fprintf(stderr,
-			    " limit %d servers %d most %d first %ld own %ld\n", k,
-			    li->servers, li->most, h ? (long)(w.now - h->key) : -1,
-			    pool->part.wanted >> k & 1
-				? (long)(w.now - pool->part.rooms[k].key)
-				: -1);
-		}
-	}
 	CHECK(waited_us <= most_us);
 	if (waited_us > w.longest_us)
 		w.longest_us = waited_us;
@@ -1438,33 +1380,19 @@ static void everybody_is_served(void)
 
 /* ---- runs ---- */
 
-static void write_ini(FILE *f, const struct limits *l, bool has_check)
+static struct config *load(const struct limits *l, bool has_check)
 {
-	fprintf(f, ini_format, has_check ? "select 1" : "", l->process, l->users[0],
-	    l->users[1]);
+	struct buf ini;
+
+	buf_init(&ini, 0);
+	buf_printf(&ini, ini_format, has_check ? "select 1" : "", l->process,
+	    l->users[0], l->users[1]);
 	for (int i = 0; i < DATABASES - l->has_no_c; i++)
-		fprintf(f, entry_format, database_names[i], database_names[i],
+		buf_printf(&ini, entry_format, database_names[i], database_names[i],
 		    i == 1 ? l->host : 0, l->sizes[i], l->reserves[i], l->least[i],
 		    l->dbs[i]);
-}
-
-static struct config *load(const struct limits *limits, bool has_check)
-{
-	char path[] = "/tmp/prop-workers-XXXXXX";
-	struct err err = {.text = ""};
-	int fd = mkstemp(path);
-	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
-
-	if (!f)
-		abort();
-	write_ini(f, limits, has_check);
-	fclose(f);
-	struct config *config = config_load(path, NULL, NULL, NULL, NULL, &err);
-	unlink(path);
-	if (!config) {
-		fprintf(stderr, "%s\n", err.text);
-		abort();
-	}
+	struct config *config = prop_config(buf_text(&ini));
+	buf_done(&ini);
 	return config;
 }
 

@@ -10,8 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "../stage/stage.h"
-#include "login/startup_phase.h"
+#include "../stage/stage_sites.h"
 #include "session/workers.h"
 #include "wire/prepared.h"
 
@@ -21,36 +20,25 @@
 
 enum { PATIENCE_S = 60 };
 
-static const struct workers_ops ops = {
-    .admit = startup_phase_admit_new, .readmit = startup_phase_readmit};
-
 struct scene {
-	struct workers *workers;
-	struct stage *here, *there, *control;
+	struct stage_sites sites;
+	struct stage *here, *there;
 	/* a client at each, and the server of the first one */
 	struct peer *first, *second, *server;
 };
 
 static void turn(struct scene *s)
 {
-	for (int i = 0; i < 10; i++) {
-		stage_settle(s->here);
-		stage_settle(s->there);
-		stage_settle(s->control);
-	}
+	stage_sites_turn(&s->sites);
 }
 
 static void scene_open(struct scene *s, const char *settings)
 {
-	s->workers = workers_new(2);
-	s->workers->ops = &ops;
-	s->here = stage_new_in(s->workers, 0, "pool_size=1", settings);
-	s->there = stage_new_in(s->workers, 1, "pool_size=1", settings);
-	s->control = stage_new_in(s->workers, 2, "pool_size=1", settings);
-	/* so the first client goes to worker 0, and the second one to worker 1 */
-	atomic_store(&s->workers->members[1].client_count, 100);
+	stage_sites_open(&s->sites, 2, "pool_size=1", settings);
+	s->here = s->sites.at[0];
+	s->there = s->sites.at[1];
 	stage_pair(s->here, &s->first, &s->server);
-	atomic_store(&s->workers->members[0].client_count, 200);
+	stage_sites_prefer(&s->sites, 1);
 	s->second = stage_client(s->here);
 	peer_start(s->second, "u", "d", NULL, NULL);
 	while (s->there->site.clients.count == 0)
@@ -60,10 +48,7 @@ static void scene_open(struct scene *s, const char *settings)
 
 static void scene_close(struct scene *s)
 {
-	stage_free(&s->control);
-	stage_free(&s->there);
-	stage_free(&s->here);
-	workers_free(&s->workers);
+	stage_sites_close(&s->sites);
 }
 
 static int counted(struct scene *s)
@@ -76,18 +61,9 @@ static size_t servers(const struct stage *stage)
 	return stage->site.server_count;
 }
 
-/* Waits for a message, and returns all that came. */
 static const char *hear(struct scene *s, struct peer *peer)
 {
-	time_t end = time(NULL) + PATIENCE_S;
-
-	while (peer_message(peer) == 0) {
-		stage_turn(s->here);
-		stage_turn(s->there);
-		assert_true(time(NULL) <= end);
-	}
-	turn(s);
-	return peer_heard(peer);
+	return stage_sites_hear(&s->sites, peer);
 }
 
 /* The second site opens another connection. */

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../stage/stage.h"
+#include "../stage/stage_sites.h"
 #include "login/startup_phase.h"
 #include "session/migrate.h"
 #include "session/workers.h"
@@ -26,11 +26,6 @@
 /* clang-format on */
 
 enum { WORKERS = 2, CONTROL = WORKERS, PATIENCE_S = 60 };
-
-static const struct workers_ops ops = {
-    .admit = startup_phase_admit_new,
-    .readmit = startup_phase_readmit,
-};
 
 static struct buf passed; /* the last request for the other process of a takeover */
 
@@ -45,42 +40,31 @@ static bool pass_cancel(struct client *client, const uint8_t *packet, size_t len
 static const struct process_verbs passing_verbs = {.may_pass_cancel = pass_cancel};
 
 struct scene {
-	struct workers *workers;
-	struct stage *at[WORKERS + 1];
-	bool stands_still[WORKERS + 1];
+	struct stage_sites sites;
 	struct peer *client, *server; /* of worker 0; the query runs */
 };
 
 static void turn(struct scene *s)
 {
-	for (int i = 0; i < 10; i++)
-		for (unsigned at = 0; at <= CONTROL; at++)
-			if (!s->stands_still[at])
-				stage_settle(s->at[at]);
+	stage_sites_turn(&s->sites);
+}
+
+static struct site *site_at(struct scene *s, unsigned at)
+{
+	return &s->sites.at[at]->site;
 }
 
 static void scene_open(struct scene *s, const char *settings)
 {
-	*s = (struct scene){.workers = workers_new(WORKERS)};
-	s->workers->ops = &ops;
-	for (unsigned at = 0; at <= CONTROL; at++)
-		s->at[at] = stage_new_in(s->workers, at, "pool_size=2", settings);
-	/* so new clients go to worker 0 */
-	atomic_store(&s->workers->members[1].client_count, 100);
-	stage_pair(s->at[0], &s->client, &s->server);
+	stage_sites_open(&s->sites, WORKERS, "pool_size=2", settings);
+	stage_pair(s->sites.at[0], &s->client, &s->server);
 	peer_text(s->client, 'Q', "select pg_sleep(10)");
 	peer_hear(s->server, 'Q');
 }
 
 static void scene_close(struct scene *s)
 {
-	for (unsigned at = 0; at <= CONTROL; at++)
-		s->stands_still[at] = false;
-	turn(s);
-	/* the sockets of requests may still be open at other sites */
-	for (unsigned at = CONTROL + 1; at-- > 0;)
-		stage_free(&s->at[at]);
-	workers_free(&s->workers);
+	stage_sites_close(&s->sites);
 }
 
 /* A connection with a cancel request for the client comes to this site.  Returns its
@@ -94,7 +78,7 @@ static int ask_to_cancel(struct scene *s, unsigned at)
 	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
 	buf_init(&b, 0);
 	codec_put_cancel_request(&b, s->client->key, s->client->key_len);
-	startup_phase_admit(&s->at[at]->site, fds[0], PASSED_BY_NOBODY, b.bytes, b.len);
+	startup_phase_admit(site_at(s, at), fds[0], PASSED_BY_NOBODY, b.bytes, b.len);
 	buf_done(&b);
 	turn(s);
 	return fds[1];
@@ -118,15 +102,10 @@ static void await_end(struct scene *s, int fd)
 	close(fd);
 }
 
-static size_t requests_at(const struct scene *s, unsigned at)
-{
-	return s->at[at]->site.cancel_clients.count;
-}
-
 /* The server is asked to cancel the query; the other end of that connection closes. */
 static void be_hit(struct scene *s)
 {
-	struct peer *sender = stage_server(s->at[0]);
+	struct peer *sender = stage_server(s->sites.at[0]);
 
 	assert_int_equal(peer_first_packet(sender), STARTUP_CANCEL);
 	peer_close(sender);
@@ -142,10 +121,10 @@ static void other_worker_has_the_client(void **state)
 	for (unsigned at = 0; at <= CONTROL; at++) {
 		int fd = ask_to_cancel(&s, at);
 		assert_true(is_open(fd));
-		assert_int_equal(requests_at(&s, at), 1);
+		assert_int_equal(site_at(&s, at)->cancel_clients.count, 1);
 		be_hit(&s);
 		await_end(&s, fd);
-		assert_int_equal(requests_at(&s, at), 0);
+		assert_int_equal(site_at(&s, at)->cancel_clients.count, 0);
 	}
 	scene_close(&s);
 }
@@ -160,7 +139,7 @@ static void socket_closes_at_once(void **state)
 	close(ask_to_cancel(&s, 1));
 	turn(&s);
 	be_hit(&s);
-	assert_int_equal(requests_at(&s, 1), 0);
+	assert_int_equal(site_at(&s, 1)->cancel_clients.count, 0);
 	scene_close(&s);
 }
 
@@ -174,7 +153,7 @@ static void nobody_has_the_client(void **state)
 	s.client->key[7] ^= 1;
 	for (unsigned at = 0; at <= CONTROL; at++)
 		await_end(&s, ask_to_cancel(&s, at));
-	s.at[CONTROL]->site.verbs = &passing_verbs;
+	site_at(&s, CONTROL)->verbs = &passing_verbs;
 	buf_init(&passed, 0);
 	for (unsigned at = 0; at <= CONTROL; at++) {
 		await_end(&s, ask_to_cancel(&s, at));
@@ -192,10 +171,10 @@ static void worker_stands_still_for_a_moment(void **state)
 	struct scene s;
 
 	scene_open(&s, "");
-	s.stands_still[0] = true;
+	s.sites.stands_still[0] = true;
 	int fd = ask_to_cancel(&s, 1);
 	assert_true(is_open(fd));
-	s.stands_still[0] = false;
+	s.sites.stands_still[0] = false;
 	turn(&s);
 	be_hit(&s);
 	await_end(&s, fd);
@@ -210,13 +189,13 @@ static void worker_stands_still_for_long(void **state)
 	struct scene s;
 
 	scene_open(&s, "cancel_wait_timeout = 0.05\n");
-	s.stands_still[0] = true;
+	s.sites.stands_still[0] = true;
 	await_end(&s, ask_to_cancel(&s, 1));
-	assert_int_equal(requests_at(&s, 1), 0);
-	s.stands_still[0] = false;
+	assert_int_equal(site_at(&s, 1)->cancel_clients.count, 0);
+	s.sites.stands_still[0] = false;
 	turn(&s);
-	assert_true(list_is_empty(&s.at[0]->fresh));
-	assert_int_equal(stage_pool(s.at[0])->cancels_waiting.count, 0);
+	assert_true(list_is_empty(&s.sites.at[0]->fresh));
+	assert_int_equal(stage_pool(s.sites.at[0])->cancels_waiting.count, 0);
 	scene_close(&s);
 }
 
@@ -227,13 +206,13 @@ static void client_leaves_meanwhile(void **state)
 	struct scene s;
 
 	scene_open(&s, "");
-	s.stands_still[0] = true;
+	s.sites.stands_still[0] = true;
 	int fd = ask_to_cancel(&s, 1);
-	s.stands_still[0] = false;
-	stage_drop_all(s.at[0]);
-	s.at[0]->site.shutdown = SHUTDOWN_NONE;
+	s.sites.stands_still[0] = false;
+	stage_drop_all(s.sites.at[0]);
+	site_at(&s, 0)->shutdown = SHUTDOWN_NONE;
 	await_end(&s, fd);
-	assert_true(list_is_empty(&s.at[0]->fresh));
+	assert_true(list_is_empty(&s.sites.at[0]->fresh));
 	scene_close(&s);
 }
 
@@ -248,20 +227,20 @@ static void client_is_on_its_way(void **state)
 	scene_open(&s, "");
 	peer_answer(s.server, "SELECT 1", 'I');
 	peer_hear(s.client, 'Z');
-	assert_int_equal(migrate_choose_idle(&s.at[0]->site, 10), 1);
+	assert_int_equal(migrate_choose_idle(site_at(&s, 0), 10), 1);
 	assert_int_equal(
-	    migrate_step(&s.at[0]->site, &s.workers->members[1], &gone), 0);
-	migrate_end(&s.at[0]->site);
+	    migrate_step(site_at(&s, 0), &s.sites.workers->members[1], &gone), 0);
+	migrate_end(site_at(&s, 0));
 	assert_int_equal(gone, 1);
 	/* these come to worker 1 after the client, and find that it does nothing */
-	s.stands_still[1] = true;
+	s.sites.stands_still[1] = true;
 	int first = ask_to_cancel(&s, 0), second = ask_to_cancel(&s, CONTROL);
 	turn(&s);
 	assert_true(is_open(first));
-	s.stands_still[1] = false;
+	s.sites.stands_still[1] = false;
 	await_end(&s, first);
 	await_end(&s, second);
-	assert_int_equal(s.at[1]->site.clients.count, 1);
+	assert_int_equal(site_at(&s, 1)->clients.count, 1);
 	/* and this one finds its query there */
 	peer_text(s.client, 'Q', "select pg_sleep(10)");
 	turn(&s);
@@ -280,16 +259,16 @@ static void takeover_meanwhile(void **state)
 	struct scene s;
 
 	scene_open(&s, "");
-	s.at[CONTROL]->site.verbs = &passing_verbs;
+	site_at(&s, CONTROL)->verbs = &passing_verbs;
 	buf_init(&passed, 0);
-	s.at[0]->site.catalog->is_offered = true;
+	site_at(&s, 0)->catalog->is_offered = true;
 	int fd = ask_to_cancel(&s, 1);
 	turn(&s);
 	assert_true(is_open(fd));
-	assert_true(list_is_empty(&s.at[0]->fresh));
-	stage_drop_all(s.at[0]);
-	s.at[0]->site.shutdown = SHUTDOWN_NONE;
-	s.at[0]->site.catalog->is_offered = false;
+	assert_true(list_is_empty(&s.sites.at[0]->fresh));
+	stage_drop_all(s.sites.at[0]);
+	site_at(&s, 0)->shutdown = SHUTDOWN_NONE;
+	site_at(&s, 0)->catalog->is_offered = false;
 	await_end(&s, fd);
 	assert_int_equal(passed.len, 8 + s.client->key_len);
 	buf_done(&passed);
@@ -305,11 +284,11 @@ static void end_of_the_process(void **state)
 
 	scene_open(&s, "");
 	fds[0] = ask_to_cancel(&s, 1);
-	s.stands_still[0] = true;
+	s.sites.stands_still[0] = true;
 	fds[1] = ask_to_cancel(&s, 1);
 	fds[2] = ask_to_cancel(&s, CONTROL);
 	for (unsigned at = 0; at <= CONTROL; at++)
-		stage_drop_all(s.at[at]);
+		stage_drop_all(s.sites.at[at]);
 	scene_close(&s);
 	for (int i = 0; i < 3; i++)
 		close(fds[i]);

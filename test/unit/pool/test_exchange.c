@@ -1,12 +1,17 @@
 /*
  * Catalogs of several workers that are one: limits over all of them, servers that
- * change workers, the order of clients, and what workers tell each other.  Notes arrive
- * when the test delivers them.
+ * change workers, the order of clients, and what workers tell each other.  Most tests
+ * are scripts of steps, such as "hold 0 a; ask 1 b; give a hand 1": worker 0's client a
+ * gets a server, client b of worker 1 waits, and a gives its server back, which goes to
+ * worker 1.  play_move, play_event and play_sight have all.  Notes arrive when a step
+ * delivers them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -19,7 +24,11 @@
 #include "pool/pool_effective.h"
 #include "pool_fixture.h"
 
-enum { SITES = 3, SLOTS = 8, REQUESTS = 12, NOTES = 64, MS = 1000 };
+enum { SITES = 3, SLOTS = 8, NOTES = 64, MS = 1000 };
+/* Clients and servers have names: a letter, up to M a capital for the pool of user v,
+ * and up to Z for that of database e.  A server has the name of the client for which it
+ * was opened. */
+enum { NAMES = 'z' + 1 };
 
 static const char ini[] = "[databases]\n"
 			  "d =\n"
@@ -37,9 +46,18 @@ struct shared_fixture {
 	struct central *central;
 	struct pool *pools[SITES]; /* of database d and user u */
 	struct slot slots[SLOTS];
-	struct pool_request requests[REQUESTS];
+	struct pool_request requests[NAMES];
+	struct slot *servers[NAMES];
+	struct slot *login[SITES];        /* a server that is being opened */
 	struct central_note *sent[NOTES]; /* not yet delivered */
 	size_t sent_count;
+	/* servers that are handed over, in their order, and the sites that they leave
+	 */
+	struct verdict on_the_way[SLOTS];
+	unsigned left[SLOTS];
+	size_t on_the_way_count;
+	struct verdict last; /* of the last step that has one */
+	char step[64];       /* the step that is played, which a failure shows */
 };
 
 static struct shared_fixture shared;
@@ -107,9 +125,11 @@ static void forget_notes(void)
 static int tear_down(void **state)
 {
 	(void)state;
+	if (*shared.step)
+		print_message("in the step \"%s\"\n", shared.step);
 	for (size_t i = 0; i < SLOTS; i++)
 		pool_gone(&shared.slots[i], shared.sites[0].now);
-	for (size_t i = 0; i < REQUESTS; i++)
+	for (size_t i = 0; i < NAMES; i++)
 		pool_part(&shared.requests[i]);
 	forget_notes();
 	/* nothing is counted any more */
@@ -130,94 +150,6 @@ static int tear_down(void **state)
 	assert_int_equal(map_count(shared.central->by_name), 0);
 	central_free(&shared.central);
 	return 0;
-}
-
-static void set_all(const char *name, const char *value)
-{
-	for (unsigned i = 0; i < SITES; i++)
-		fixture_set(&shared.sites[i], name, value);
-}
-
-static void pass(uint64_t us)
-{
-	for (unsigned i = 0; i < SITES; i++)
-		shared.sites[i].now += us;
-}
-
-static struct verdict next(unsigned site, enum verdict_kind kind)
-{
-	return fixture_next(&shared.sites[site], shared.pools[site], kind);
-}
-
-/* A client of this site asks for a server. */
-static struct pool_request *ask(unsigned site, enum verdict_kind kind)
-{
-	struct pool_request *a = shared.requests;
-
-	while (a->pool)
-		assert_true(++a < shared.requests + REQUESTS);
-	fixture_join(shared.pools[site], a);
-	fixture_ask(&shared.sites[site], a, kind);
-	return a;
-}
-
-static struct slot *unused_slot(void)
-{
-	struct slot *slot = shared.slots;
-
-	while (slot->pool)
-		assert_true(++slot < shared.slots + SLOTS);
-	return slot;
-}
-
-static struct slot *dial_in(struct pool *pool, unsigned site, enum verdict_kind kind)
-{
-	struct slot *slot = unused_slot();
-
-	fixture_dial(&shared.sites[site], pool, slot, kind);
-	return slot;
-}
-
-/* A client of this site gets a new server. */
-static struct pool_request *ask_and_dial(unsigned site)
-{
-	struct pool_request *a = ask(site, VERDICT_WAIT);
-
-	dial_in(shared.pools[site], site, VERDICT_GRANT);
-	assert_non_null(a->slot);
-	return a;
-}
-
-/* How many count in the pool of database d and user u. */
-static int servers(void)
-{
-	return shared.pools[0]->part.whole->servers;
-}
-
-static int servers_under(enum conn_limit kind)
-{
-	return shared.pools[0]->part.whole->limits[kind]->servers;
-}
-
-/* Returns the worker that gets the only undelivered note of this kind. */
-static unsigned only_note(enum note_kind kind)
-{
-	int found = -1;
-
-	for (size_t i = 0; i < shared.sent_count; i++) {
-		if (shared.sent[i]->kind != kind)
-			continue;
-		assert_int_equal(found, -1);
-		found = (int)shared.sent[i]->worker;
-	}
-	assert_int_not_equal(found, -1);
-	return (unsigned)found;
-}
-
-static void no_note(enum note_kind kind)
-{
-	for (size_t i = 0; i < shared.sent_count; i++)
-		assert_int_not_equal(shared.sent[i]->kind, kind);
 }
 
 /* Delivers all notes to this worker; only the last one may have this result. */
@@ -242,274 +174,372 @@ static struct verdict hear(unsigned worker, enum verdict_kind kind)
 	return v;
 }
 
-/* Delivers what asks this worker to look at the pool, which hands a server over. */
-static struct verdict hands(unsigned worker)
+/* ---- steps ---- */
+
+static const char *const verdicts[] = {
+    [VERDICT_NONE] = "none",
+    [VERDICT_WAIT] = "wait",
+    [VERDICT_GRANT] = "grant",
+    [VERDICT_REFUSE] = "refuse",
+    [VERDICT_DIAL] = "dial",
+    [VERDICT_REST] = "rest",
+    [VERDICT_RETIRE] = "retire",
+    [VERDICT_HAND] = "hand",
+    [VERDICT_ADMIT] = "admit",
+};
+
+/* The words of a step behind its verb, such as 1 b grant; NULL behind the last one. */
+typedef const char *const *words_of;
+#define IS(word) (strcmp(verb, word) == 0)
+
+static unsigned site_in(const char *word)
 {
-	shared.pools[worker]->is_scheduled = false;
-	hear(worker, VERDICT_NONE);
-	assert_true(shared.pools[worker]->is_scheduled);
-	return next(worker, VERDICT_HAND);
+	assert_in_range(*word, '0', '0' + SITES - 1);
+	return (unsigned)(*word - '0');
 }
 
-static void expect_told(unsigned worker)
+static struct pool_request *client_in(const char *word)
 {
-	shared.pools[worker]->is_scheduled = false;
-	hear(worker, VERDICT_NONE);
-	assert_true(shared.pools[worker]->is_scheduled);
+	return &shared.requests[(unsigned char)*word];
 }
 
-/* Carries the slot of the verdict to its new site. */
-static struct slot *carry(unsigned from, const struct verdict *v)
+static struct slot **server_in(const char *word)
 {
-	struct pool *pool = shared.pools[v->site];
+	return &shared.servers[(unsigned char)*word];
+}
+
+/* The pool of this client at this site. */
+static struct pool *pool_for(unsigned site, const char *client)
+{
+	if (!client || *client > 'Z')
+		return shared.pools[site];
+	return *client < 'N' ? fixture_pool(&shared.sites[site], "d", "v")
+			     : fixture_pool(&shared.sites[site], "e", "u");
+}
+
+static enum verdict_kind verdict_in(const char *word, enum verdict_kind usual)
+{
+	for (unsigned i = 0; word && i < sizeof(verdicts) / sizeof(verdicts[0]); i++)
+		if (verdicts[i] && strcmp(verdicts[i], word) == 0)
+			return (enum verdict_kind)i;
+	assert_null(word);
+	return usual;
+}
+
+/* Behind a verdict may stand what it is about: "grant CLIENT SERVER", "refuse CLIENT",
+ * "retire SERVER", "hand SITE SERVER".  A server that is handed is on its way then. */
+static void heed(unsigned site, struct verdict v, words_of w)
+{
+	const char *about = *w ? w[1] : NULL, *server = about ? w[2] : NULL;
+
+	shared.last = v;
+	if (v.kind == VERDICT_HAND) {
+		assert_int_equal(v.site, site_in(about));
+		shared.left[shared.on_the_way_count] = site;
+		shared.on_the_way[shared.on_the_way_count++] = v;
+	} else if (v.kind == VERDICT_RETIRE) {
+		server = about;
+	} else if (about) {
+		assert_ptr_equal(v.request, client_in(about));
+	}
+	if (server)
+		assert_ptr_equal(v.slot, *server_in(server));
+}
+
+static struct slot *unused_slot(void)
+{
+	struct slot *slot = shared.slots;
+
+	while (slot->pool)
+		assert_true(++slot < shared.slots + SLOTS);
+	return slot;
+}
+
+static void do_join(words_of w)
+{
+	if (!client_in(w[1])->pool)
+		fixture_join(pool_for(site_in(w[0]), w[1]), client_in(w[1]));
+}
+
+static void do_ask(words_of w)
+{
+	do_join(w);
+	heed(site_in(w[0]),
+	    fixture_ask(&shared.sites[site_in(w[0])], client_in(w[1]),
+		verdict_in(w[2], VERDICT_WAIT)),
+	    w + 2);
+}
+
+static void do_open(words_of w)
+{
+	unsigned site = site_in(w[0]);
 	struct slot *slot = unused_slot();
-	struct slot was = *v->slot;
+	struct verdict v = fixture_dial(&shared.sites[site], pool_for(site, w[1]), slot,
+	    verdict_in(w[1] ? w[2] : NULL, VERDICT_GRANT));
 
-	assert_int_equal(v->kind, VERDICT_HAND);
+	if (w[1] && v.kind == VERDICT_GRANT)
+		assert_ptr_equal(v.request, client_in(w[1]));
+	*server_in(w[1] ? w[1] : "?") = slot;
+	heed(site, v, w[1] ? w + 2 : w + 1);
+}
+
+static void do_next(words_of w)
+{
+	unsigned site = site_in(w[0]);
+
+	heed(site,
+	    fixture_next(&shared.sites[site], shared.pools[site],
+		verdict_in(w[1], VERDICT_NONE)),
+	    w + 1);
+}
+
+/* A client of the other pool waits for room under a limit. */
+static void do_other(words_of w)
+{
+	struct fixture *site = &shared.sites[site_in(w[0])];
+	struct pool *pool = pool_for(site_in(w[0]), w[1]);
+
+	do_ask(w);
+	fixture_next(site, pool, VERDICT_NONE);
+	assert_true(conn_limits_is_wanted(pool));
+}
+
+static void do_give(words_of w)
+{
+	struct slot *slot = client_in(w[0])->slot;
+	unsigned site = slot->pool->part.worker;
+
+	heed(site,
+	    fixture_give(&shared.sites[site], slot, verdict_in(w[1], VERDICT_REST)),
+	    w + 1);
+}
+
+/* The server that is first on its way leaves its site. */
+static struct verdict depart(void)
+{
+	struct verdict v = shared.on_the_way[0];
+
+	memmove(shared.on_the_way, shared.on_the_way + 1,
+	    --shared.on_the_way_count * sizeof(v));
+	pool_carried(v.slot);
+	fixture_gone(&shared.sites[shared.left[0]], v.slot);
+	memmove(shared.left, shared.left + 1,
+	    shared.on_the_way_count * sizeof(shared.left[0]));
+	return v;
+}
+
+static void arrive(void)
+{
+	struct slot was = *shared.on_the_way[0].slot;
+	struct slot *slot = unused_slot();
+
 	assert_int_equal(was.state, SLOT_NONE);
 	was.state = was.carried_as;
-	pool_carried(v->slot);
-	fixture_gone(&shared.sites[from], v->slot);
+	struct verdict v = depart();
 	*slot = (struct slot){.state = SLOT_NONE};
-	pool_move_in(pool, slot, NULL, &was, NULL, 5432, shared.sites[v->site].now);
-	return slot;
+	pool_move_in(shared.pools[v.site], slot, NULL, &was, NULL, 5432,
+	    shared.sites[v.site].now);
+	for (size_t i = 0; i < NAMES; i++)
+		if (shared.servers[i] == v.slot)
+			shared.servers[i] = slot;
+	shared.last.slot = slot;
 }
 
-/* ---- limits ---- */
-
-static void pool_size_over_all(void **state)
+static void do_told(words_of w)
 {
-	(void)state;
-	ask(0, VERDICT_WAIT);
-	next(0, VERDICT_DIAL);
-	/* the server counts before it is dialed */
-	assert_int_equal(servers(), 1);
-	struct slot *slot = unused_slot();
-	pool_dialing(shared.pools[0], slot, shared.sites[0].now);
-	assert_int_equal(servers(), 1);
-	pool_got_login_params(shared.pools[0]);
-	pool_logged_in(slot, shared.sites[0].now);
-	ask_and_dial(1);
-	assert_int_equal(servers(), 2);
-	for (unsigned i = 0; i < SITES; i++) {
-		ask(i, VERDICT_WAIT);
-		next(i, VERDICT_NONE);
+	struct pool *pool = shared.pools[site_in(w[0])];
+
+	pool->is_scheduled = false;
+	hear(site_in(w[0]), VERDICT_NONE);
+	assert_true(pool->is_scheduled);
+}
+
+static void set(const char *name, const char *value)
+{
+	for (unsigned i = 0; i < SITES; i++)
+		fixture_set(&shared.sites[i], name, value);
+}
+
+/* What clients do, and servers that change sites. */
+static bool play_move(const char *verb, words_of w)
+{
+	if (IS("join")) /* SITE CLIENT: needs no server yet */
+		do_join(w);
+	else if (IS("ask")) /* SITE CLIENT [VERDICT]: wait, if none is named */
+		do_ask(w);
+	else if (IS("open")) /* SITE [SERVER [VERDICT]]: expects DIAL; it logs in, and
+			      * the client of its name gets it */
+		do_open(w);
+	else if (IS("hold")) /* SITE CLIENT: ask and open */
+		do_ask(w), do_open(w);
+	else if (IS("other")) /* SITE CLIENT: of another pool, waits for room */
+		do_other(w);
+	else if (IS("next")) /* SITE [VERDICT]: none, if none is named */
+		do_next(w);
+	else if (IS("give")) /* CLIENT [VERDICT]: rest, if none is named */
+		do_give(w);
+	else if (IS("part")) /* CLIENT: leaves */
+		pool_part(client_in(w[0]));
+	else if (IS("withdraw")) /* CLIENT: waits no longer */
+		pool_withdraw(client_in(w[0]));
+	else if (IS("arrive")) /* the server that is first on its way */
+		arrive();
+	else if (IS("depart")) /* it has left its site, and comes to none */
+		depart();
+	else if (IS("told")) /* SITE: notes ask it to look at the pool */
+		do_told(w);
+	else if (IS("look")) /* SITE [VERDICT]: the same, and it looks */
+		do_told(w), do_next(w);
+	else if (IS("hear")) /* SITE [VERDICT]: gets its notes */
+		heed(site_in(w[0]), hear(site_in(w[0]), verdict_in(w[1], VERDICT_NONE)),
+		    w + 1);
+	else if (IS("forget")) /* notes that are not delivered */
+		forget_notes();
+	else if (IS("freeze")) /* 1 or 0: no server may change sites */
+		central_freeze(shared.central, *w[0] == '1');
+	else if (IS("ms")) /* COUNT: so much time passes */
+		for (unsigned i = 0; i < SITES; i++)
+			shared.sites[i].now += (uint64_t)atoi(w[0]) * MS;
+	else if (IS("set")) /* NAME VALUE */
+		set(w[0], w[1]);
+	else if (IS("size")) /* VALUE */
+		set("default_pool_size", w[0]);
+	else
+		return false;
+	return true;
+}
+
+/* What happens at one site. */
+static bool play_event(const char *verb, words_of w)
+{
+	unsigned i = w[0] ? (unsigned)atoi(w[0]) % SITES : 0;
+	struct pool *pool = shared.pools[i];
+	struct fixture *site = &shared.sites[i];
+
+	if (IS("start")) /* SITE: begins to open the server of a DIAL */
+		pool_dialing(pool, shared.login[i] = unused_slot(), site->now);
+	else if (IS("login")) /* SITE: that one logs in */
+		pool_got_login_params(pool), pool_logged_in(shared.login[i], site->now);
+	else if (IS("fail")) /* SITE: its login fails */
+		pool_dial_failed(
+		    shared.login[i], DIAL_LOGIN, "too many", "53300", site->now),
+		    fixture_gone(site, shared.login[i]);
+	else if (IS("drop")) /* SITE: it is closed */
+		fixture_gone(site, shared.login[i]);
+	else if (IS("end")) /* SERVER: is lost */
+		pool_abandon(*server_in(w[0]), site->now),
+		    fixture_gone(site, *server_in(w[0]));
+	else if (IS("gone")) /* SERVER: is closed, and counts no longer */
+		fixture_gone(site, *server_in(w[0]));
+	else if (IS("lose")) /* SITE: will not get the server that has departed */
+		notes_lost(site->c, pool->part.whole);
+	else if (IS("pause")) /* SITE 1 or 0 */
+		pool->database->paused = *w[1] == '1';
+	else if (IS("suspend"))
+		for (i = 0; i < SITES; i++)
+			shared.sites[i].c->suspended = true;
+	else if (IS("unschedule")) /* SITE: its pool need not be looked at */
+		pool->is_scheduled = false;
+	else
+		return false;
+	return true;
+}
+
+static const struct central_pool *whole(void)
+{
+	return shared.pools[0]->part.whole;
+}
+
+/* "note look 1": one such note is not delivered yet, that to site 1; "note look": none
+ * is. */
+static void expect_note(enum note_kind kind, const char *site)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < shared.sent_count; i++) {
+		if (shared.sent[i]->kind != kind)
+			continue;
+		count++;
+		assert_non_null(site);
+		assert_int_equal(shared.sent[i]->worker, site_in(site));
 	}
-	assert_int_equal(servers(), 2);
+	assert_int_equal(count, site != NULL);
 }
 
-/* In a full pool nobody logs in for the parameters, which the other worker has. */
-static void first_login_of_a_site_counts(void **state)
+/* What is to be seen. */
+static bool play_sight(const char *verb, words_of w)
 {
-	(void)state;
-	ask_and_dial(0);
-	ask_and_dial(0);
-	ask(1, VERDICT_WAIT);
-	next(1, VERDICT_NONE);
-	assert_int_equal(servers(), 2);
+	struct central_limit *const *limits = whole()->limits;
+	unsigned i = w[0] ? (unsigned)atoi(w[0]) % SITES : 0;
+
+	if (IS("servers")) /* COUNT: so many count in the pool */
+		assert_int_equal(whole()->servers, atoi(w[0]));
+	else if (IS("process")) /* COUNT: so many under this limit */
+		assert_int_equal(limits[CONN_LIMIT_PROCESS]->servers, atoi(w[0]));
+	else if (IS("database"))
+		assert_int_equal(limits[CONN_LIMIT_DATABASE]->servers, atoi(w[0]));
+	else if (IS("user"))
+		assert_int_equal(limits[CONN_LIMIT_USER]->servers, atoi(w[0]));
+	else if (IS("arriving")) /* SITE COUNT */
+		assert_int_equal(whole()->places[i].arriving, atoi(w[1]));
+	else if (IS("queued")) /* SITE COUNT: over all sites */
+		assert_int_equal(pool_queued_everywhere(shared.pools[i]), atoi(w[1]));
+	else if (IS("note")) /* KIND [SITE] */
+		expect_note(
+		    strcmp(w[0], "look") == 0 ? NOTE_LOOK : NOTE_MAKE_ROOM, w[1]);
+	else if (IS("quiet")) /* no note is on its way */
+		assert_int_equal(shared.sent_count, 0);
+	else if (IS("wake") && w[0]) /* COUNT: the pool wants to be looked at then */
+		assert_int_equal(shared.last.wake_us,
+		    shared.sites[0].now + (uint64_t)atoi(w[0]) * MS);
+	else if (IS("wake")) /* at some time */
+		assert_true(shared.last.wake_us < UINT64_MAX);
+	else if (IS("scheduled")) /* SITE */
+		assert_true(shared.pools[i]->is_scheduled);
+	else if (IS("unscheduled"))
+		assert_false(shared.pools[i]->is_scheduled);
+	else
+		return false;
+	return true;
 }
 
-static void expect_shared_limit(const char *name)
+static void play(const char *script)
 {
-	set_all(name, "2");
-	set_all("default_pool_size", "5");
-	ask_and_dial(0);
-	ask_and_dial(1);
-	for (unsigned i = 0; i < SITES; i++) {
-		ask(i, VERDICT_WAIT);
-		next(i, VERDICT_NONE);
+	for (size_t len; *script; script += len + strspn(script + len, "; ")) {
+		char text[sizeof(shared.step)], *save = NULL;
+		const char *w[6] = {NULL};
+		len = strcspn(script, ";");
+		assert_true(len < sizeof(text));
+		snprintf(shared.step, sizeof(shared.step), "%.*s", (int)len, script);
+		memcpy(text, shared.step, sizeof(text));
+		w[0] = strtok_r(text, " ", &save);
+		for (int i = 1; i < 5 && w[i - 1]; i++)
+			w[i] = strtok_r(NULL, " ", &save);
+		assert_true(play_move(w[0], w + 1) || play_event(w[0], w + 1) ||
+			    play_sight(w[0], w + 1));
 	}
-	assert_int_equal(servers_under(CONN_LIMIT_PROCESS), 2);
+	*shared.step = '\0';
 }
 
-static void max_db_connections_over_all(void **state)
-{
-	(void)state;
-	expect_shared_limit("max_db_connections");
-	assert_int_equal(servers_under(CONN_LIMIT_DATABASE), 2);
-}
-
-static void max_user_connections_over_all(void **state)
-{
-	(void)state;
-	expect_shared_limit("max_user_connections");
-	assert_int_equal(servers_under(CONN_LIMIT_USER), 2);
-}
-
-static void max_server_connections_over_all(void **state)
-{
-	(void)state;
-	expect_shared_limit("max_server_connections");
-}
-
-static void max_waiting_clients_over_all(void **state)
-{
-	(void)state;
-	set_all("max_waiting_clients", "2");
-	set_all("default_pool_size", "1");
-	ask_and_dial(0);
-	ask(1, VERDICT_WAIT);
-	struct pool_request *second = ask(0, VERDICT_WAIT);
-	for (unsigned i = 0; i < SITES; i++) {
-		ask(i, VERDICT_REFUSE);
-		assert_int_equal(pool_queued_everywhere(shared.pools[i]), 2);
-	}
-	pool_part(second);
-	ask(2, VERDICT_WAIT);
-	ask(0, VERDICT_REFUSE);
-}
-
-/* Who waits for a moment only, because what it needs is at another site, is not
- * refused. */
-static void queue_that_moves_refuses_nobody(void **state)
-{
-	(void)state;
-	struct pool_request *holder = ask_and_dial(0);
-	set_all("max_waiting_clients", "1");
-	fixture_give(&shared.sites[0], holder->slot, VERDICT_REST);
-	ask(1, VERDICT_WAIT);
-	ask(2, VERDICT_WAIT);
-}
-
-/* But only as many wait so as there are servers, also while these are on their way. */
-static void queue_that_moves_is_limited(void **state)
-{
-	(void)state;
-	struct pool_request *holder = ask_and_dial(0);
-	set_all("default_pool_size", "1");
-	set_all("max_waiting_clients", "1");
-	fixture_give(&shared.sites[0], holder->slot, VERDICT_REST);
-	struct pool_request *first = ask(1, VERDICT_WAIT);
-	ask(1, VERDICT_WAIT);
-	ask(1, VERDICT_REFUSE);
-	ask(2, VERDICT_REFUSE);
-	next(1, VERDICT_NONE);
-	struct verdict v = hands(0);
-	ask(2, VERDICT_REFUSE);
-	pool_part(first);
-	first = ask(2, VERDICT_WAIT);
-	ask(0, VERDICT_REFUSE);
-	carry(0, &v);
-	ask(1, VERDICT_REFUSE);
-	next(1, VERDICT_GRANT);
-	ask(0, VERDICT_REFUSE);
-}
-
-static struct slot *begin_cancel(unsigned site)
-{
-	struct slot *slot = unused_slot();
-
-	assert_true(pool_may_dial_cancel(shared.pools[site]));
-	pool_dialing_cancel(shared.pools[site], slot, shared.sites[site].now);
-	return slot;
-}
+/* ---- tests that look at more than steps show ---- */
 
 /* Cancel requests may double the pool, and that of all sites together; but each site
  * may always send one. */
 static void cancels_over_all(void **state)
 {
+	struct slot *last = NULL;
+
 	(void)state;
-	ask_and_dial(0);
-	ask_and_dial(1);
-	begin_cancel(0);
-	begin_cancel(0);
-	assert_false(pool_may_dial_cancel(shared.pools[0]));
-	struct slot *slot = begin_cancel(1);
-	assert_false(pool_may_dial_cancel(shared.pools[1]));
-	pool_gone(slot, shared.sites[1].now);
+	play("hold 0 a; hold 1 b");
+	for (int i = 0; i < 3; i++) {
+		struct pool *pool = shared.pools[i == 2];
+		assert_true(pool_may_dial_cancel(pool));
+		last = unused_slot();
+		pool_dialing_cancel(pool, last, shared.sites[0].now);
+		assert_int_equal(pool_may_dial_cancel(pool), i == 0);
+	}
+	pool_gone(last, shared.sites[1].now);
 	assert_true(pool_may_dial_cancel(shared.pools[1]));
-}
-
-/* A server that closes makes room for the site that waits. */
-static void told_of_room(void **state)
-{
-	(void)state;
-	struct pool_request *first = ask_and_dial(0);
-
-	ask_and_dial(0);
-	ask(1, VERDICT_WAIT);
-	next(1, VERDICT_NONE);
-	forget_notes();
-	struct slot *slot = first->slot;
-	pool_abandon(slot, shared.sites[0].now);
-	fixture_gone(&shared.sites[0], slot);
-	expect_told(1);
-	dial_in(shared.pools[1], 1, VERDICT_GRANT);
-}
-
-/* All who wait are told; each opens what it can. */
-static void all_are_told_of_room(void **state)
-{
-	(void)state;
-	struct pool_request *first = ask_and_dial(0), *second = ask_and_dial(0);
-
-	for (unsigned i = 1; i < 3; i++) {
-		ask(i, VERDICT_WAIT);
-		next(i, VERDICT_NONE);
-	}
-	struct slot *slots[] = {first->slot, second->slot};
-	forget_notes();
-	for (size_t i = 0; i < 2; i++) {
-		pool_abandon(slots[i], shared.sites[0].now);
-		fixture_gone(&shared.sites[0], slots[i]);
-	}
-	for (unsigned i = 1; i < 3; i++) {
-		expect_told(i);
-		dial_in(shared.pools[i], i, VERDICT_GRANT);
-	}
-	assert_int_equal(servers(), 2);
-}
-
-/* Room is left to a client of another site that has waited longer, and that site is
- * told.  The pool itself checks again only after a while. */
-static void room_is_left_to_another_site(void **state)
-{
-	(void)state;
-	set_all("max_user_connections", "1");
-	set_all("default_pool_size", "5");
-	struct pool_request *holder = ask_and_dial(0);
-
-	ask(1, VERDICT_WAIT);
-	next(1, VERDICT_NONE);
-	pass(10 * MS);
-	ask(0, VERDICT_WAIT);
-	next(0, VERDICT_NONE);
-	/* however long the client here has waited, too */
-	pass(SECOND);
-	struct slot *slot = holder->slot;
-	pool_abandon(slot, shared.sites[0].now);
-	fixture_gone(&shared.sites[0], slot);
-	forget_notes();
-	shared.pools[0]->is_scheduled = false;
-	struct verdict v = next(0, VERDICT_NONE);
-	assert_true(v.wake_us < UINT64_MAX);
-	assert_false(shared.pools[0]->is_scheduled);
-	assert_int_equal(only_note(NOTE_LOOK), 1);
-	/* the other worker does not take the room, because its thread is busy; its
-	 * client gets the server nevertheless */
-	pass(SECOND);
-	dial_in(shared.pools[0], 0, VERDICT_HAND);
-	struct slot *opened = shared.slots;
-	while (opened->pool != shared.pools[0] || !opened->is_carried)
-		opened++;
-	v = (struct verdict){.kind = VERDICT_HAND, .slot = opened, .site = 1};
-	carry(0, &v);
-	next(1, VERDICT_GRANT);
-}
-
-/* A pool has become too small for its servers: the site where one rests closes it. */
-static void surplus_rests_elsewhere(void **state)
-{
-	(void)state;
-	struct pool_request *holder = ask_and_dial(0);
-
-	ask_and_dial(1);
-	fixture_give(&shared.sites[0], holder->slot, VERDICT_REST);
-	set_all("default_pool_size", "1");
-	forget_notes();
-	next(1, VERDICT_NONE);
-	expect_told(0);
-	next(0, VERDICT_RETIRE);
 }
 
 /* Who waits in a killed pool does not wait in the one that has its name now. */
@@ -517,427 +547,111 @@ static void killed_pool_is_shown_no_more(void **state)
 {
 	(void)state;
 	struct pool *old = shared.pools[1];
-	const struct central_pool *whole = old->part.whole;
 
-	struct pool_request *gone = ask(1, VERDICT_WAIT);
-	assert_int_equal(whole->waiting, 1);
+	play("ask 1 a");
+	assert_int_equal(whole()->waiting, 1);
 	catalog_kill(shared.sites[1].c, old->database, "killed");
-	assert_int_equal(whole->waiting, 0);
-	assert_int_equal(whole->queued, 0);
+	assert_int_equal(whole()->waiting, 0);
+	assert_int_equal(whole()->queued, 0);
 	shared.pools[1] = fixture_pool(&shared.sites[1], "d", "u");
 	assert_ptr_not_equal(shared.pools[1], old);
-	shared.pools[1]->database->paused = false;
-	ask(1, VERDICT_WAIT);
-	pool_part(gone);
+	play("pause 1 0; ask 1 b; part a");
 	pool_free_if_unused(old);
-	assert_int_equal(whole->waiting, 1);
-	assert_int_equal(whole->clients, 1);
-	assert_ptr_equal(whole->places[1].part, &shared.pools[1]->part);
+	assert_int_equal(whole()->waiting, 1);
+	assert_int_equal(whole()->clients, 1);
+	assert_ptr_equal(whole()->places[1].part, &shared.pools[1]->part);
 }
 
-/* A server that went to a paused pool would be closed there. */
-static void paused_pool_receives_nothing(void **state)
+/* A client comes to this site, under the limits of its database and its user. */
+static void enter(unsigned site, bool has_room)
 {
-	(void)state;
-	struct pool_request *holder = ask_and_dial(0);
-
-	ask(1, VERDICT_WAIT);
-	pass(SECOND);
-	shared.pools[1]->database->paused = true;
-	next(1, VERDICT_NONE);
-	assert_int_equal(
-	    pool_give(holder->slot, shared.sites[0].now).kind, VERDICT_REST);
-	shared.pools[1]->database->paused = false;
-	next(1, VERDICT_NONE);
-	assert_int_equal(hands(0).site, 1);
+	assert_int_equal(database_enter(shared.pools[site]->database, false), has_room);
+	assert_int_equal(user_may_enter(shared.pools[site]->user, false), has_room);
 }
 
-/* One site opens the servers that min_pool_size asks of all sites together. */
-static void min_pool_size_over_all(void **state)
+static void leave(unsigned site)
 {
-	(void)state;
-	set_all("min_pool_size", "1");
-	for (unsigned i = 0; i < 2; i++)
-		fixture_join(shared.pools[i], &shared.requests[i]);
-	next(0, VERDICT_DIAL);
-	next(1, VERDICT_NONE);
-	struct slot *slot = unused_slot();
-	pool_dialing(shared.pools[0], slot, shared.sites[0].now);
-	next(1, VERDICT_NONE);
-	pool_got_login_params(shared.pools[0]);
-	pool_logged_in(slot, shared.sites[0].now);
-	for (unsigned i = 0; i < 2; i++)
-		next(i, VERDICT_NONE);
-	assert_int_equal(servers(), 1);
-}
-
-/* A server of theirs that ends at a site without clients is replaced at one with
- * clients. */
-static void min_pool_size_of_clients_elsewhere(void **state)
-{
-	(void)state;
-	struct pool_request *leaver = ask_and_dial(0);
-	struct slot *slot = leaver->slot;
-
-	set_all("min_pool_size", "1");
-	fixture_join(shared.pools[2], &shared.requests[REQUESTS - 1]);
-	fixture_give(&shared.sites[0], slot, VERDICT_REST);
-	pool_part(leaver);
-	next(2, VERDICT_NONE);
-	forget_notes();
-	shared.pools[0]->is_scheduled = false;
-	pool_abandon(slot, shared.sites[0].now);
-	fixture_gone(&shared.sites[0], slot);
-	assert_true(shared.pools[0]->is_scheduled);
-	next(0, VERDICT_NONE);
-	expect_told(2);
-	next(2, VERDICT_DIAL);
-	pool_dialing(shared.pools[2], unused_slot(), shared.sites[2].now);
-	/* nobody is left to need any */
-	pool_part(&shared.requests[REQUESTS - 1]);
-	forget_notes();
-	pool_gone(shared.slots, shared.sites[2].now);
-	next(0, VERDICT_NONE);
-	next(2, VERDICT_NONE);
-	no_note(NOTE_LOOK);
-}
-
-/* A resting server of another pool at another site makes room. */
-static void room_is_asked_for(void **state)
-{
-	(void)state;
-	struct fixture *w = &shared.sites[1];
-	struct pool *other = fixture_pool(w, "e", "u");
-	struct pool_request *client = &shared.requests[REQUESTS - 1];
-
-	set_all("max_user_connections", "1");
-	fixture_join(other, client);
-	fixture_ask(w, client, VERDICT_WAIT);
-	struct slot *slot = dial_in(other, 1, VERDICT_GRANT);
-	struct pool_request *first = ask(0, VERDICT_WAIT);
-	next(0, VERDICT_NONE);
-	no_note(NOTE_MAKE_ROOM);
-	pool_withdraw(first);
-	fixture_give(w, slot, VERDICT_REST);
-	forget_notes();
-	fixture_ask(&shared.sites[0], first, VERDICT_WAIT);
-	next(0, VERDICT_NONE);
-	assert_int_equal(only_note(NOTE_MAKE_ROOM), 1);
-	struct verdict v = hear(1, VERDICT_RETIRE);
-	assert_ptr_equal(v.slot, slot);
-	fixture_gone(w, slot);
-	dial_in(shared.pools[0], 0, VERDICT_GRANT);
+	database_leave(shared.pools[site]->database);
+	user_leave(shared.pools[site]->user);
 }
 
 static void client_limits_over_all(void **state)
 {
 	(void)state;
-	set_all("max_db_client_connections", "2");
-	set_all("max_user_client_connections", "2");
-	for (unsigned i = 0; i < 2; i++) {
-		assert_true(database_enter(shared.pools[i]->database, false));
-		assert_true(user_may_enter(shared.pools[i]->user, false));
-	}
+	play("set max_db_client_connections 2; set max_user_client_connections 2");
+	enter(0, true);
+	enter(1, true);
 	/* the client that is one too many counts until it leaves */
-	assert_false(database_enter(shared.pools[2]->database, false));
-	assert_false(user_may_enter(shared.pools[2]->user, false));
+	enter(2, false);
 	assert_true(database_enter(shared.pools[2]->database, true));
-	for (int i = 0; i < 2; i++)
-		database_leave(shared.pools[2]->database);
-	user_leave(shared.pools[2]->user);
-	user_leave(shared.pools[0]->user);
-	database_leave(shared.pools[0]->database);
-	assert_true(database_enter(shared.pools[2]->database, false));
-	assert_true(user_may_enter(shared.pools[2]->user, false));
-	for (unsigned i = 1; i < SITES; i++) {
-		database_leave(shared.pools[i]->database);
-		user_leave(shared.pools[i]->user);
-	}
+	database_leave(shared.pools[2]->database);
+	leave(2);
+	leave(0);
+	enter(2, true);
+	leave(1);
+	leave(2);
 }
 
 /* A client on its way counts as well. */
 static void client_limits_while_one_moves(void **state)
 {
-	struct pool *from = shared.pools[0], *to = shared.pools[1];
-
 	(void)state;
-	set_all("max_db_client_connections", "1");
-	set_all("max_user_client_connections", "1");
-	assert_true(database_enter(from->database, false));
-	assert_true(user_may_enter(from->user, false));
-	database_carry(from->database);
-	user_carry(from->user);
+	play("set max_db_client_connections 1; set max_user_client_connections 1");
+	enter(0, true);
+	database_carry(shared.pools[0]->database);
+	user_carry(shared.pools[0]->user);
 	for (unsigned i = 0; i < SITES; i++) {
-		assert_false(database_enter(shared.pools[i]->database, false));
-		assert_false(user_may_enter(shared.pools[i]->user, false));
-		database_leave(shared.pools[i]->database);
-		user_leave(shared.pools[i]->user);
+		enter(i, false);
+		leave(i);
 	}
-	database_receive(to->database);
-	user_receive(to->user);
-	assert_false(database_enter(to->database, false));
-	assert_false(user_may_enter(to->user, false));
-	for (int i = 0; i < 2; i++) {
-		database_leave(to->database);
-		user_leave(to->user);
-	}
+	database_receive(shared.pools[1]->database);
+	user_receive(shared.pools[1]->user);
+	enter(1, false);
+	leave(1);
+	leave(1);
 }
 
-/* ---- servers that change hands ---- */
-
-/* A waiting client gets the server that comes to rest, or already rests, at another
- * site. */
+/* A waiting client gets the server that comes to rest at another site.  On its way the
+ * server counts, and nobody else has it. */
 static void given_back_for_another_site(void **state)
 {
 	(void)state;
-	struct pool_request *holder = ask_and_dial(0);
-	struct central_part *const parts[] = {
-	    &shared.pools[0]->part, &shared.pools[1]->part};
-
-	set_all("default_pool_size", "1");
-	struct pool_request *waiter = ask(1, VERDICT_WAIT);
-	next(1, VERDICT_NONE);
-	struct verdict v = fixture_give(&shared.sites[0], holder->slot, VERDICT_HAND);
-	assert_int_equal(v.site, 1);
-	/* on its way the server counts, and nobody else has it */
-	assert_int_equal(servers(), 1);
-	assert_int_equal(parts[0]->resting, 0);
-	assert_int_equal(parts[0]->connected, 0);
-	assert_int_equal(parts[0]->whole->connected, 1);
-	ask(2, VERDICT_WAIT);
-	next(2, VERDICT_NONE);
-	struct slot *slot = carry(0, &v);
-	assert_int_equal(servers(), 1);
-	assert_int_equal(parts[1]->resting, 1);
-	assert_int_equal(parts[0]->whole->connected, 1);
+	play("hold 0 a; size 1; ask 1 b; next 1; give a hand 1; servers 1");
+	assert_int_equal(shared.pools[0]->part.resting, 0);
+	assert_int_equal(shared.pools[0]->part.connected, 0);
+	assert_int_equal(whole()->connected, 1);
+	play("ask 2 c; next 2; arrive; servers 1");
+	assert_int_equal(shared.pools[1]->part.resting, 1);
+	assert_int_equal(whole()->connected, 1);
 	assert_int_equal(shared.pools[0]->database->server_count, 0);
 	assert_int_equal(shared.pools[1]->database->server_count, 1);
-	v = next(1, VERDICT_GRANT);
-	assert_ptr_equal(v.request, waiter);
-	assert_ptr_equal(v.slot, slot);
+	play("next 1 grant b a");
 }
 
-static void resting_elsewhere(void **state)
+/* Nobody is told of a server that goes to another worker. */
+static void moves_quietly(void **state)
 {
 	(void)state;
-	struct pool_request *holder = ask_and_dial(0);
-	struct slot *slot = holder->slot;
-
-	fixture_give(&shared.sites[0], slot, VERDICT_REST);
-	pass(5 * MS);
-	ask(1, VERDICT_WAIT);
-	struct verdict v = next(1, VERDICT_NONE);
-	assert_true(v.wake_us < UINT64_MAX);
-	/* the server is asked for once, and nothing is dialed meanwhile */
-	next(1, VERDICT_NONE);
-	assert_int_equal(only_note(NOTE_LOOK), 0);
-	v = hands(0);
-	assert_ptr_equal(v.slot, slot);
-	assert_int_equal(v.site, 1);
-	slot = carry(0, &v);
-	v = next(1, VERDICT_GRANT);
-	assert_ptr_equal(v.slot, slot);
-	assert_int_equal(servers(), 1);
-}
-
-/* The site that asks is not the one whose client has waited longest. */
-static void resting_elsewhere_for_another(void **state)
-{
-	(void)state;
-	set_all("default_pool_size", "1");
-	struct pool_request *holder = ask_and_dial(0);
-
-	struct pool_request *first = ask(2, VERDICT_WAIT);
-	next(2, VERDICT_NONE);
-	pass(50 * MS);
-	ask(1, VERDICT_WAIT);
-	/* the server comes to rest while no server may change sites */
-	central_freeze(shared.central, true);
-	fixture_give(&shared.sites[0], holder->slot, VERDICT_REST);
-	central_freeze(shared.central, false);
-	next(1, VERDICT_NONE);
-	struct verdict v = hands(0);
-	assert_int_equal(v.site, 2);
-	carry(0, &v);
-	v = next(2, VERDICT_GRANT);
-	assert_ptr_equal(v.request, first);
-}
-
-/* The site that was asked has meanwhile given the server to its own client. */
-static void nothing_left_to_give(void **state)
-{
-	(void)state;
-	struct pool_request *holder = ask_and_dial(0);
-
-	fixture_give(&shared.sites[0], holder->slot, VERDICT_REST);
-	ask(1, VERDICT_WAIT);
-	next(1, VERDICT_NONE);
-	/* no server may change workers */
-	central_freeze(shared.central, true);
-	fixture_ask(&shared.sites[0], holder, VERDICT_GRANT);
-	central_freeze(shared.central, false);
-	expect_told(0);
-	next(0, VERDICT_NONE);
-	dial_in(shared.pools[1], 1, VERDICT_GRANT);
-	assert_int_equal(servers(), 2);
-}
-
-static void fail_login(unsigned site)
-{
-	struct slot *slot = unused_slot();
-
-	next(site, VERDICT_DIAL);
-	pool_dialing(shared.pools[site], slot, shared.sites[site].now);
-	pool_dial_failed(slot, DIAL_LOGIN, "too many", "53300", shared.sites[site].now);
-	fixture_gone(&shared.sites[site], slot);
-}
-
-/* A login that fails at one site refuses nobody while the pool has servers at another
- * one, as it is with one site. */
-static void login_fails_beside_servers_elsewhere(void **state)
-{
-	(void)state;
-	struct pool_request *holder = ask_and_dial(0);
-	struct slot *slot = holder->slot;
-
-	ask(1, VERDICT_WAIT);
-	fail_login(1);
-	next(1, VERDICT_NONE);
-	pass(MS);
-	struct pool_request *later = ask(1, VERDICT_WAIT);
-	pass(50 * MS);
-	struct verdict v = fixture_give(&shared.sites[0], slot, VERDICT_HAND);
-	slot = carry(0, &v);
-	v = next(1, VERDICT_GRANT);
-	assert_ptr_equal(v.slot, slot);
-	/* when the pool has no server any more, they need not wait */
-	pool_gone(slot, shared.sites[1].now);
-	pass(20 * (uint64_t)SECOND); /* server_login_retry */
-	fail_login(1);
-	v = next(1, VERDICT_REFUSE);
-	assert_ptr_equal(v.request, later);
-	fixture_ask(&shared.sites[1], later, VERDICT_REFUSE);
-}
-
-/* The only server of a pool is on its way to another site. */
-static void login_fails_while_a_server_is_on_its_way(void **state)
-{
-	(void)state;
-	struct pool_request *holder = ask_and_dial(0);
-	struct pool_request *waiter = ask(1, VERDICT_WAIT);
-	struct slot *login = unused_slot();
-
-	next(1, VERDICT_DIAL);
-	pool_dialing(shared.pools[1], login, shared.sites[1].now);
-	pass(50 * MS);
-	struct verdict v = fixture_give(&shared.sites[0], holder->slot, VERDICT_HAND);
-	pool_dial_failed(login, DIAL_LOGIN, "too many", "53300", shared.sites[1].now);
-	fixture_gone(&shared.sites[1], login);
-	next(1, VERDICT_NONE);
-	ask(1, VERDICT_WAIT);
-	carry(0, &v);
-	v = next(1, VERDICT_GRANT);
-	assert_ptr_equal(v.request, waiter);
+	play("size 1; hold 0 a; ask 1 b; ms 1; ask 2 c; give a hand 1");
+	assert_int_equal(shared.last.slot->rested_us, shared.sites[0].now);
+	play("arrive");
+	assert_int_equal(shared.last.slot->state, SLOT_IDLE);
+	play("quiet; next 1 grant");
 }
 
 /* A site that does not answer does not block a client for ever. */
 static void no_answer(void **state)
 {
 	(void)state;
-	struct pool_request *holder = ask_and_dial(0);
-
-	fixture_give(&shared.sites[0], holder->slot, VERDICT_REST);
-	ask(1, VERDICT_WAIT);
-	struct verdict v = next(1, VERDICT_NONE);
-	pass(v.wake_us - shared.sites[1].now);
-	while ((v = pool_next(shared.pools[1], shared.sites[1].now)).kind ==
-	       VERDICT_NONE) {
-		assert_true(v.wake_us < 101 * (uint64_t)SECOND);
-		pass(v.wake_us - shared.sites[1].now);
+	play("hold 0 a; give a; ask 1 b; next 1");
+	while (shared.last.kind == VERDICT_NONE) {
+		assert_true(shared.last.wake_us < 101 * (uint64_t)SECOND);
+		for (unsigned i = 0; i < SITES; i++)
+			shared.sites[i].now = shared.last.wake_us;
+		shared.last = pool_next(shared.pools[1], shared.sites[1].now);
 	}
-	assert_int_equal(v.kind, VERDICT_DIAL);
-	struct slot *slot = unused_slot();
-	pool_dialing(shared.pools[1], slot, shared.sites[1].now);
-}
-
-/* The client that asked has left: the server stays. */
-static void asked_for_in_vain(void **state)
-{
-	(void)state;
-	struct pool_request *holder = ask_and_dial(0);
-
-	fixture_give(&shared.sites[0], holder->slot, VERDICT_REST);
-	struct pool_request *waiter = ask(1, VERDICT_WAIT);
-	next(1, VERDICT_NONE);
-	pool_part(waiter);
-	expect_told(0);
-	next(0, VERDICT_NONE);
-}
-
-static void longest_waiter_first(void **state)
-{
-	(void)state;
-	set_all("default_pool_size", "1");
-	struct pool_request *holder = ask_and_dial(0);
-
-	struct pool_request *second = ask(2, VERDICT_WAIT);
-	pass(50 * MS);
-	ask(1, VERDICT_WAIT);
-	pass(50 * MS);
-	struct pool_request *own = ask(0, VERDICT_WAIT);
-	struct verdict v = fixture_give(&shared.sites[0], holder->slot, VERDICT_HAND);
-	assert_int_equal(v.site, 2);
-	carry(0, &v);
-	next(0, VERDICT_NONE);
-	v = next(2, VERDICT_GRANT);
-	assert_ptr_equal(v.request, second);
-	v = fixture_give(&shared.sites[2], second->slot, VERDICT_HAND);
-	assert_int_equal(v.site, 1);
-	carry(2, &v);
-	v = next(1, VERDICT_GRANT);
-	v = fixture_give(&shared.sites[1], v.slot, VERDICT_HAND);
-	assert_int_equal(v.site, 0);
-	carry(1, &v);
-	v = next(0, VERDICT_GRANT);
-	assert_ptr_equal(v.request, own);
-}
-
-/* For each client of a worker one server is sent, and no more: the thread may stand
- * still. */
-static void one_server_for_each_client(void **state)
-{
-	(void)state;
-	struct pool_request *holders[4];
-
-	set_all("default_pool_size", "4");
-	for (unsigned i = 0; i < 4; i++)
-		holders[i] = ask_and_dial(0);
-	ask(1, VERDICT_WAIT);
-	ask(1, VERDICT_WAIT);
-	pass(20 * MS);
-	ask(2, VERDICT_WAIT);
-	struct verdict sent[3];
-	for (unsigned i = 0; i < 3; i++) {
-		sent[i] =
-		    fixture_give(&shared.sites[0], holders[i]->slot, VERDICT_HAND);
-		assert_int_equal(sent[i].site, i < 2 ? 1 : 2);
-	}
-	fixture_give(&shared.sites[0], holders[3]->slot, VERDICT_REST);
-	/* nothing is opened for them meanwhile, but one that does not come is not
-	 * waited for */
-	for (unsigned i = 1; i < 3; i++)
-		next(i, VERDICT_NONE);
-	carry(0, &sent[0]);
-	carry(0, &sent[1]);
-	next(1, VERDICT_GRANT);
-	next(1, VERDICT_GRANT);
-	pass(50 * MS);
-	forget_notes();
-	next(2, VERDICT_NONE);
-	assert_int_equal(hands(0).site, 2);
-	pool_carried(sent[2].slot);
-	fixture_gone(&shared.sites[0], sent[2].slot);
-	notes_lost(shared.sites[2].c, shared.pools[2]->part.whole);
+	assert_int_equal(shared.last.kind, VERDICT_DIAL);
+	play("start 1");
 }
 
 static bool does_not_answer(void *ctx, unsigned worker)
@@ -949,328 +663,26 @@ static bool does_not_answer(void *ctx, unsigned worker)
  * to it. */
 static void unresponsive_worker_is_left_out(void **state)
 {
-	(void)state;
 	unsigned silent = 1;
 
-	set_all("default_pool_size", "2");
-	struct pool_request *first = ask_and_dial(0), *second = ask_and_dial(0);
-	ask(1, VERDICT_WAIT);
-	pass(SECOND);
-	struct pool_request *waiter = ask(2, VERDICT_WAIT);
+	(void)state;
+	play("size 2; hold 0 a; hold 0 b; ask 1 c; ms 1000; ask 2 d");
 	central_on_unresponsive(shared.central, does_not_answer, &silent);
-	struct verdict v = fixture_give(&shared.sites[0], first->slot, VERDICT_HAND);
-	assert_int_equal(v.site, 2);
-	carry(0, &v);
-	assert_ptr_equal(next(2, VERDICT_GRANT).request, waiter);
+	play("give a hand 2; arrive; next 2 grant d");
 	silent = 0;
-	fixture_give(&shared.sites[2], waiter->slot, VERDICT_HAND);
-	forget_notes();
-	fixture_give(&shared.sites[0], second->slot, VERDICT_REST);
-	ask(2, VERDICT_WAIT);
-	next(2, VERDICT_NONE);
-	assert_int_equal(shared.sent_count, 0);
+	play("give d hand 1; forget; give b; ask 2 e; next 2; quiet");
 }
-
-/* A client waits for a server of its own worker for a moment, and then looks for one of
- * another worker again and again: one may come to rest there. */
-static void looked_for_in_time(void **state)
-{
-	(void)state;
-	struct pool_request *holder = ask_and_dial(0);
-
-	set_all("default_pool_size", "2");
-	ask_and_dial(1);
-	struct pool_request *waiter = ask(1, VERDICT_WAIT);
-	assert_int_equal(next(1, VERDICT_NONE).wake_us, waiter->queued_us + 2 * MS);
-	pass(2 * MS);
-	assert_int_equal(next(1, VERDICT_NONE).wake_us, waiter->queued_us + 4 * MS);
-	no_note(NOTE_LOOK);
-	struct verdict v = fixture_give(&shared.sites[0], holder->slot, VERDICT_HAND);
-	assert_int_equal(v.site, 1);
-}
-
-/* A client that joins a queue changes nothing for the pool. */
-static void one_more_waits(void **state)
-{
-	(void)state;
-
-	set_all("default_pool_size", "1");
-	ask_and_dial(0);
-	shared.pools[0]->is_scheduled = false;
-	ask(0, VERDICT_WAIT);
-	assert_true(shared.pools[0]->is_scheduled);
-	shared.pools[0]->is_scheduled = false;
-	ask(0, VERDICT_WAIT);
-	assert_false(shared.pools[0]->is_scheduled);
-}
-
-/* Nobody is told of a server that goes to another worker. */
-static void moves_quietly(void **state)
-{
-	(void)state;
-	set_all("default_pool_size", "1");
-	struct pool_request *holder = ask_and_dial(0);
-
-	ask(1, VERDICT_WAIT);
-	pass(MS);
-	ask(2, VERDICT_WAIT);
-	struct verdict v = fixture_give(&shared.sites[0], holder->slot, VERDICT_HAND);
-	assert_int_equal(v.site, 1);
-	assert_int_equal(v.slot->rested_us, shared.sites[0].now);
-	struct slot *slot = carry(0, &v);
-	assert_int_equal(slot->state, SLOT_IDLE);
-	assert_int_equal(shared.sent_count, 0);
-	next(1, VERDICT_GRANT);
-}
-
-/* A slightly longer wait does not make a server change sites. */
-static void about_as_long(void **state)
-{
-	(void)state;
-	set_all("default_pool_size", "1");
-	struct pool_request *holder = ask_and_dial(0);
-
-	ask(1, VERDICT_WAIT);
-	pass(1 * MS);
-	struct pool_request *own = ask(0, VERDICT_WAIT);
-	struct verdict v = pool_give(holder->slot, shared.sites[0].now);
-	assert_int_equal(v.kind, VERDICT_GRANT);
-	assert_ptr_equal(v.request, own);
-}
-
-/* ---- servers that do not arrive ---- */
-
-static void lost_before_it_went(void **state)
-{
-	(void)state;
-	set_all("default_pool_size", "1");
-	struct pool_request *holder = ask_and_dial(0);
-
-	ask(1, VERDICT_WAIT);
-	struct verdict v = fixture_give(&shared.sites[0], holder->slot, VERDICT_HAND);
-	ask(0, VERDICT_WAIT);
-	forget_notes();
-	shared.pools[0]->is_scheduled = false;
-	fixture_gone(&shared.sites[0], v.slot);
-	assert_int_equal(servers(), 0);
-	assert_int_equal(shared.pools[0]->part.whole->places[1].arriving, 0);
-	assert_true(shared.pools[0]->is_scheduled);
-	assert_int_equal(only_note(NOTE_LOOK), 1);
-}
-
-static void lost_on_arrival(void **state)
-{
-	(void)state;
-	set_all("default_pool_size", "1");
-	struct pool_request *holder = ask_and_dial(0);
-
-	ask(1, VERDICT_WAIT);
-	struct verdict v = fixture_give(&shared.sites[0], holder->slot, VERDICT_HAND);
-	pool_carried(v.slot);
-	fixture_gone(&shared.sites[0], v.slot);
-	assert_int_equal(servers(), 1);
-	ask(2, VERDICT_WAIT);
-	next(2, VERDICT_NONE);
-	forget_notes();
-	shared.pools[1]->is_scheduled = false;
-	notes_lost(shared.sites[1].c, shared.pools[1]->part.whole);
-	assert_int_equal(servers(), 0);
-	assert_int_equal(servers_under(CONN_LIMIT_PROCESS), 0);
-	assert_int_equal(shared.pools[0]->part.whole->places[1].arriving, 0);
-	assert_true(shared.pools[1]->is_scheduled);
-	assert_int_equal(only_note(NOTE_LOOK), 2);
-}
-
-/* ---- login parameters ---- */
 
 static void login_params_of_another_worker(void **state)
 {
 	(void)state;
-	struct pool_request *param_waiter = &shared.requests[REQUESTS - 1];
-
-	fixture_join(shared.pools[1], param_waiter);
-	struct verdict v = pool_ask(param_waiter, REQUEST_PARAMS, shared.sites[1].now);
+	play("join 1 a");
+	struct verdict v =
+	    pool_ask(client_in("a"), REQUEST_PARAMS, shared.sites[1].now);
 	assert_int_equal(v.kind, VERDICT_WAIT);
 	assert_true(shared.pools[1]->part.wants_params);
-	ask_and_dial(0);
-	expect_told(1);
-	v = next(1, VERDICT_ADMIT);
-	assert_ptr_equal(v.request, param_waiter);
+	play("hold 0 b; told 1; next 1 admit a; servers 1");
 	assert_false(shared.pools[1]->part.wants_params);
-	assert_int_equal(servers(), 1);
-}
-
-/* Sites with one server each do not take servers that others have just given back. */
-static void own_server_is_awaited(void **state)
-{
-	(void)state;
-	struct pool_request *first = ask_and_dial(0);
-
-	ask_and_dial(1);
-	fixture_give(&shared.sites[0], first->slot, VERDICT_REST);
-	ask(1, VERDICT_WAIT);
-	struct verdict v = next(1, VERDICT_NONE);
-	assert_int_equal(v.wake_us, shared.sites[1].now + 2 * MS);
-	no_note(NOTE_LOOK);
-	pass(2 * MS);
-	next(1, VERDICT_NONE);
-	assert_int_equal(hands(0).site, 1);
-}
-
-/* A server that is given back goes to another site's client only if that site lets its
- * client wait. */
-static void given_back_while_own_server_is_awaited(void **state)
-{
-	(void)state;
-	struct pool_request *first = ask_and_dial(0);
-
-	ask_and_dial(1);
-	ask(1, VERDICT_WAIT);
-	next(1, VERDICT_NONE);
-	fixture_give(&shared.sites[0], first->slot, VERDICT_REST);
-	fixture_ask(&shared.sites[0], first, VERDICT_GRANT);
-	pass(2 * MS);
-	struct verdict v = pool_give(first->slot, shared.sites[0].now);
-	assert_int_equal(v.kind, VERDICT_HAND);
-	assert_int_equal(v.site, 1);
-}
-
-/* A client of database d's other user waits at this site for room under the limit. */
-static void ask_of_other_pool(unsigned site)
-{
-	struct fixture *w = &shared.sites[site];
-	struct pool *other = fixture_pool(w, "d", "v");
-	struct pool_request *a = shared.requests;
-
-	while (a->pool)
-		assert_true(++a < shared.requests + REQUESTS);
-	fixture_join(other, a);
-	fixture_ask(w, a, VERDICT_WAIT);
-	fixture_next(w, other, VERDICT_NONE);
-	assert_true(conn_limits_is_wanted(other));
-}
-
-/* The clients of a pool never all rest, but each site has one of them alone.  A server
- * that is given back is closed when another pool's client has waited longer than all of
- * them. */
-static void busy_pool_makes_room(void **state)
-{
-	(void)state;
-	set_all("max_db_connections", "1");
-	struct pool_request *first = ask_and_dial(0);
-
-	ask_of_other_pool(2);
-	pass(SECOND);
-	ask(1, VERDICT_WAIT);
-	next(1, VERDICT_NONE);
-	pass(50 * MS);
-	struct verdict v = pool_give(first->slot, shared.sites[0].now);
-	assert_int_equal(v.kind, VERDICT_RETIRE);
-	forget_notes();
-	fixture_gone(&shared.sites[0], v.slot);
-	assert_int_equal(servers_under(CONN_LIMIT_DATABASE), 0);
-}
-
-/* The same pool's client at another site has waited longer. */
-static void busy_pool_keeps_its_turn(void **state)
-{
-	(void)state;
-	set_all("max_db_connections", "1");
-	struct pool_request *first = ask_and_dial(0);
-
-	ask(1, VERDICT_WAIT);
-	next(1, VERDICT_NONE);
-	pass(SECOND);
-	ask_of_other_pool(2);
-	pass(SECOND);
-	ask(0, VERDICT_WAIT);
-	pass(SECOND);
-	struct verdict v = pool_give(first->slot, shared.sites[0].now);
-	assert_int_equal(v.kind, VERDICT_HAND);
-	assert_int_equal(v.site, 1);
-}
-
-/* Under max_server_connections only a pool without any server takes one that
- * min_pool_size keeps, not a part of a pool whose servers are at other sites. */
-static void minimum_of_another_pool_stays(void **state)
-{
-	(void)state;
-	set_all("max_server_connections", "2");
-	set_all("min_pool_size", "1");
-	struct fixture *w = &shared.sites[1];
-	struct pool *other = fixture_pool(w, "d", "v");
-	struct pool_request *owner = &shared.requests[REQUESTS - 1];
-
-	ask_and_dial(0);
-	fixture_join(other, owner);
-	fixture_ask(w, owner, VERDICT_WAIT);
-	dial_in(other, 1, VERDICT_GRANT);
-	fixture_give(w, owner->slot, VERDICT_REST);
-	ask(1, VERDICT_WAIT);
-	pass(50 * MS);
-	next(1, VERDICT_NONE);
-	/* nor does it when another site asks */
-	forget_notes();
-	ask(2, VERDICT_WAIT);
-	pass(50 * MS);
-	next(2, VERDICT_NONE);
-	assert_int_equal(only_note(NOTE_MAKE_ROOM), 1);
-	hear(1, VERDICT_NONE);
-	pass(5 * SECOND);
-	next(2, VERDICT_NONE);
-	assert_ptr_equal(hear(1, VERDICT_RETIRE).slot->pool, other);
-}
-
-/* Its client may be at another site than its server. */
-static void minimum_of_a_client_elsewhere_stays(void **state)
-{
-	(void)state;
-	set_all("max_server_connections", "2");
-	set_all("min_pool_size", "1");
-	struct fixture *w = &shared.sites[1];
-	struct pool *other = fixture_pool(w, "d", "v");
-	struct pool_request *leaver = &shared.requests[REQUESTS - 1],
-			    *stayer = &shared.requests[REQUESTS - 2];
-
-	ask_and_dial(0);
-	fixture_join(other, leaver);
-	fixture_ask(w, leaver, VERDICT_WAIT);
-	dial_in(other, 1, VERDICT_GRANT);
-	fixture_give(w, leaver->slot, VERDICT_REST);
-	fixture_join(fixture_pool(&shared.sites[2], "d", "v"), stayer);
-	pool_part(leaver);
-	ask(1, VERDICT_WAIT);
-	pass(SECOND);
-	next(1, VERDICT_NONE);
-	pool_part(stayer);
-	assert_ptr_equal(next(1, VERDICT_RETIRE).slot->pool, other);
-}
-
-/* The only client may ask again before the other site asks for room. */
-static void resting_server_makes_room(void **state)
-{
-	(void)state;
-	set_all("max_db_connections", "1");
-	struct pool_request *first = ask_and_dial(0);
-
-	fixture_give(&shared.sites[0], first->slot, VERDICT_REST);
-	fixture_ask(&shared.sites[0], first, VERDICT_GRANT);
-	ask_of_other_pool(2);
-	pass(MS);
-	fixture_give(&shared.sites[0], first->slot, VERDICT_RETIRE);
-}
-
-static void suspended_server_stays(void **state)
-{
-	(void)state;
-	set_all("max_db_connections", "1");
-	struct pool_request *first = ask_and_dial(0);
-
-	ask_of_other_pool(2);
-	pass(SECOND);
-	for (unsigned i = 0; i < SITES; i++)
-		shared.sites[i].c->suspended = true;
-	fixture_give(&shared.sites[0], first->slot, VERDICT_REST);
 }
 
 /* Each site balances its own clients, and its first ones are few. */
@@ -1308,60 +720,211 @@ static void sites_draw_other_hosts(void **state)
 	assert_in_range(same, 1, DRAWS - 1);
 }
 
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+/* ---- scripts ---- */
+
+#define BOTH_ARE_LENT                                                                  \
+	"size 5; hold 0 a; hold 1 b; ask 0 c; next 0; ask 1 d; next 1; ask 2 e; next " \
+	"2; "                                                                          \
+	"process 2"
+
+static const struct {
+	const char *name, *script;
+} scripts[] = {
+    /* limits; the server counts before it is dialed */
+    {"pool_size_over_all",
+	"ask 0 a; next 0 dial; servers 1; start 0; servers 1; login 0; hold 1 b; "
+	"servers 2;"
+	"ask 0 c; next 0; ask 1 d; next 1; ask 2 e; next 2; servers 2"},
+    /* in a full pool nobody logs in for the parameters, which the other worker has */
+    {"first_login_of_a_site_counts", "hold 0 a; hold 0 b; ask 1 c; next 1; servers 2"},
+    {"max_db_connections_over_all",
+	"set max_db_connections 2;" BOTH_ARE_LENT "; database 2"},
+    {"max_user_connections_over_all",
+	"set max_user_connections 2;" BOTH_ARE_LENT "; user 2"},
+    {"max_server_connections_over_all", "set max_server_connections 2;" BOTH_ARE_LENT},
+    {"max_waiting_clients_over_all",
+	"set max_waiting_clients 2; size 1; hold 0 a; ask 1 b; ask 0 c;"
+	"ask 0 d refuse; queued 0 2; ask 1 e refuse; queued 1 2; ask 2 f refuse; "
+	"queued 2 2;"
+	"part c; ask 2 g; ask 0 h refuse"},
+    /* who waits for a moment only, because what it needs is at another site, is not
+     * refused */
+    {"queue_that_moves_refuses_nobody",
+	"hold 0 a; set max_waiting_clients 1; give a; ask 1 b; ask 2 c"},
+    /* but only as many wait so as there are servers, also while these are on their way
+     */
+    {"queue_that_moves_is_limited",
+	"hold 0 a; size 1; set max_waiting_clients 1; give a;"
+	"ask 1 b; ask 1 c; ask 1 d refuse; ask 2 e refuse; next 1;"
+	"look 0 hand 1; ask 2 f refuse; part b; ask 2 g; ask 0 h refuse;"
+	"arrive; ask 1 i refuse; next 1 grant; ask 0 j refuse"},
+    /* a server that closes makes room for the site that waits */
+    {"told_of_room",
+	"hold 0 a; hold 0 b; ask 1 c; next 1; forget; end a; told 1; open 1 c"},
+    /* all who wait are told; each opens what it can */
+    {"all_are_told_of_room",
+	"hold 0 a; hold 0 b; ask 1 c; next 1; ask 2 d; next 2; forget; end a; end b;"
+	"told 1; open 1 c; told 2; open 2 d; servers 2"},
+    /* Room is left to a client of another site that has waited longer, and that site is
+     * told, however long the client here has waited, too.  The pool itself checks again
+     * only after a while.  The other worker does not take the room, because its thread
+     * is busy; its client gets the server nevertheless. */
+    {"room_is_left_to_another_site",
+	"set max_user_connections 1; size 5; hold 0 a; ask 1 b; next 1;"
+	"ms 10; ask 0 c; next 0; ms 1000; end a; forget; unschedule 0;"
+	"next 0; wake; unscheduled 0; note look 1;"
+	"ms 1000; open 0 c hand 1; arrive; next 1 grant b"},
+    /* a pool has become too small for its servers: the site where one rests closes it
+     */
+    {"surplus_rests_elsewhere",
+	"hold 0 a; hold 1 b; give a; size 1; forget; next 1; told 0; next 0 retire"},
+    /* a server that went to a paused pool would be closed there */
+    {"paused_pool_receives_nothing",
+	"hold 0 a; ask 1 b; ms 1000; pause 1 1; next 1; give a;"
+	"pause 1 0; next 1; look 0 hand 1"},
+    /* one site opens the servers that min_pool_size asks of all sites together */
+    {"min_pool_size_over_all",
+	"set min_pool_size 1; join 0 a; join 1 b; next 0 dial; next 1; start 0; next 1;"
+	"login 0; next 0; next 1; servers 1"},
+    /* A server of theirs that ends at a site without clients is replaced at one with
+     * clients; when nobody is left, none is needed. */
+    {"min_pool_size_of_clients_elsewhere",
+	"hold 0 a; set min_pool_size 1; join 2 b; give a; part a; next 2; forget;"
+	"unschedule 0; end a; scheduled 0; next 0; told 2; next 2 dial; start 2;"
+	"part b; forget; drop 2; next 0; next 2; note look"},
+    /* a resting server of another pool at another site makes room */
+    {"room_is_asked_for",
+	"set max_user_connections 1; hold 1 N; ask 0 b; next 0; note room;"
+	"withdraw b; give N; forget; ask 0 b; next 0; note room 1; hear 1 retire N; "
+	"gone N;"
+	"open 0 b"},
+
+    /* servers that change sites */
+    {"resting_elsewhere",
+	"hold 0 a; give a; ms 5; ask 1 b; next 1; wake;"
+	/* it is asked for once, and nothing is dialed meanwhile */
+	"next 1; note look 0; look 0 hand 1 a; arrive; next 1 grant b a; servers 1"},
+    /* The site that asks is not the one whose client has waited longest.  The server
+     * comes to rest while no server may change sites. */
+    {"resting_elsewhere_for_another",
+	"size 1; hold 0 a; ask 2 b; next 2; ms 50; ask 1 c; freeze 1; give a; freeze 0;"
+	"next 1; look 0 hand 2; arrive; next 2 grant b"},
+    /* the site that was asked has meanwhile given the server to its own client */
+    {"nothing_left_to_give",
+	"hold 0 a; give a; ask 1 b; next 1; freeze 1; ask 0 a grant; freeze 0;"
+	"told 0; next 0; open 1 b; servers 2"},
+    /* A login that fails at one site refuses nobody while the pool has servers at
+     * another one, as it is with one site.  When it has none, nobody need wait. */
+    {"login_fails_beside_servers_elsewhere",
+	"hold 0 a; ask 1 b; next 1 dial; start 1; fail 1; next 1; ms 1; ask 1 c; ms 50;"
+	"give a hand 1; arrive; next 1 grant b a; gone a;"
+	"ms 20000; next 1 dial; start 1; fail 1; next 1 refuse c; ask 1 c refuse"},
+    /* the only server of a pool is on its way to another site */
+    {"login_fails_while_a_server_is_on_its_way",
+	"hold 0 a; ask 1 b; next 1 dial; start 1; ms 50; give a hand 1; fail 1; next 1;"
+	"ask 1 c; arrive; next 1 grant b"},
+    /* the client that asked has left: the server stays */
+    {"asked_for_in_vain", "hold 0 a; give a; ask 1 b; next 1; part b; told 0; next 0"},
+    {"longest_waiter_first",
+	"size 1; hold 0 a; ask 2 b; ms 50; ask 1 c; ms 50; ask 0 d;"
+	"give a hand 2; arrive; next 0; next 2 grant b; give b hand 1; arrive;"
+	"next 1 grant c; give c hand 0; arrive; next 0 grant d"},
+    /* For each client of a worker one server is sent, and no more: the thread may stand
+     * still.  Nothing is opened for them meanwhile, but one that does not come is not
+     * waited for. */
+    {"one_server_for_each_client",
+	"size 4; hold 0 a; hold 0 b; hold 0 c; hold 0 d; ask 1 e; ask 1 f; ms 20; ask "
+	"2 g;"
+	"give a hand 1; give b hand 1; give c hand 2; give d; next 1; next 2;"
+	"arrive; arrive; next 1 grant; next 1 grant;"
+	"ms 50; forget; next 2; look 0 hand 2; depart; lose 2"},
+    /* A client waits for a server of its own worker for a moment, and then looks for
+     * one of another worker again and again: one may come to rest there. */
+    {"looked_for_in_time",
+	"hold 0 a; size 2; hold 1 b; ask 1 c; next 1; wake 2; ms 2; next 1; wake 2;"
+	"note look; give a hand 1"},
+    /* a client that joins a queue changes nothing for the pool */
+    {"one_more_waits",
+	"size 1; hold 0 a; unschedule 0; ask 0 b; scheduled 0; unschedule 0; ask 0 c;"
+	"unscheduled 0"},
+    /* a slightly longer wait does not make a server change sites */
+    {"about_as_long", "size 1; hold 0 a; ask 1 b; ms 1; ask 0 c; give a grant c"},
+    {"lost_before_it_went", "size 1; hold 0 a; ask 1 b; give a hand 1; ask 0 c; "
+			    "forget; unschedule 0; gone a;"
+			    "servers 0; arriving 1 0; scheduled 0; note look 1"},
+    {"lost_on_arrival",
+	"size 1; hold 0 a; ask 1 b; give a hand 1; depart; servers 1; ask 2 c; next 2;"
+	"forget; unschedule 1; lose 1; servers 0; process 0; arriving 1 0;"
+	"scheduled 1; note look 2"},
+    /* sites with one server each do not take servers that others have just given back
+     */
+    {"own_server_is_awaited",
+	"hold 0 a; hold 1 b; give a; ask 1 c; next 1; wake 2; note look; ms 2; next 1;"
+	"look 0 hand 1"},
+    /* a server that is given back goes to another site's client only if that site lets
+     * its client wait */
+    {"given_back_while_own_server_is_awaited",
+	"hold 0 a; hold 1 b; ask 1 c; next 1; give a; ask 0 a grant; ms 2; give a hand "
+	"1"},
+
+    /* Room for other pools.  The clients of a pool never all rest, but each site has
+     * one of them alone: a server that is given back is closed when another pool's
+     * client has waited longer than all of them. */
+    {"busy_pool_makes_room", "set max_db_connections 1; hold 0 a; other 2 A; ms 1000; "
+			     "ask 1 b; next 1; ms 50;"
+			     "give a retire; forget; gone a; database 0"},
+    /* the same pool's client at another site has waited longer */
+    {"busy_pool_keeps_its_turn", "set max_db_connections 1; hold 0 a; ask 1 b; next 1; "
+				 "ms 1000; other 2 A; ms 1000;"
+				 "ask 0 c; ms 1000; give a hand 1"},
+    /* Under max_server_connections only a pool without any server takes one that
+     * min_pool_size keeps, not a part of a pool whose servers are at other sites; nor
+     * when another site asks. */
+    {"minimum_of_another_pool_stays",
+	"set max_server_connections 2; set min_pool_size 1; hold 0 a; hold 1 A; give A;"
+	"ask 1 b; ms 50; next 1; forget; ask 2 c; ms 50; next 2; note room 1; hear 1;"
+	"ms 5000; next 2; hear 1 retire A"},
+    /* its client may be at another site than its server */
+    {"minimum_of_a_client_elsewhere_stays",
+	"set max_server_connections 2; set min_pool_size 1; hold 0 a; hold 1 A; give A;"
+	"join 2 B; part A; ask 1 b; ms 1000; next 1; part B; next 1 retire A"},
+    /* the only client may ask again before the other site asks for room */
+    {"resting_server_makes_room",
+	"set max_db_connections 1; hold 0 a; give a; ask 0 a grant; other 2 A; ms 1;"
+	"give a retire"},
+    {"suspended_server_stays",
+	"set max_db_connections 1; hold 0 a; other 2 A; ms 1000; suspend; give a"},
+};
+enum { SCRIPTS = sizeof(scripts) / sizeof(scripts[0]) };
+
+static void play_script(void **state)
+{
+	play(*state);
+}
+
+#define TEST(test)                                   \
+	{                                            \
+#		test, test, set_up, tear_down, NULL \
+	}
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    TEST(pool_size_over_all),
-	    TEST(first_login_of_a_site_counts),
-	    TEST(max_db_connections_over_all),
-	    TEST(max_user_connections_over_all),
-	    TEST(max_server_connections_over_all),
-	    TEST(max_waiting_clients_over_all),
-	    TEST(queue_that_moves_refuses_nobody),
-	    TEST(queue_that_moves_is_limited),
+	struct CMUnitTest tests[SCRIPTS + 11] = {
 	    TEST(cancels_over_all),
-	    TEST(told_of_room),
-	    TEST(all_are_told_of_room),
-	    TEST(room_is_left_to_another_site),
 	    TEST(killed_pool_is_shown_no_more),
-	    TEST(paused_pool_receives_nothing),
-	    TEST(min_pool_size_over_all),
-	    TEST(min_pool_size_of_clients_elsewhere),
-	    TEST(room_is_asked_for),
 	    TEST(client_limits_over_all),
 	    TEST(client_limits_while_one_moves),
 	    TEST(given_back_for_another_site),
-	    TEST(resting_elsewhere),
-	    TEST(own_server_is_awaited),
-	    TEST(given_back_while_own_server_is_awaited),
-	    TEST(resting_elsewhere_for_another),
-	    TEST(busy_pool_makes_room),
-	    TEST(busy_pool_keeps_its_turn),
-	    TEST(resting_server_makes_room),
-	    TEST(suspended_server_stays),
+	    TEST(moves_quietly),
+	    TEST(no_answer),
+	    TEST(unresponsive_worker_is_left_out),
+	    TEST(login_params_of_another_worker),
 	    TEST(sites_begin_at_other_hosts),
 	    TEST(sites_draw_other_hosts),
-	    TEST(nothing_left_to_give),
-	    TEST(login_fails_beside_servers_elsewhere),
-	    TEST(login_fails_while_a_server_is_on_its_way),
-	    TEST(no_answer),
-	    TEST(asked_for_in_vain),
-	    TEST(longest_waiter_first),
-	    TEST(one_server_for_each_client),
-	    TEST(unresponsive_worker_is_left_out),
-	    TEST(looked_for_in_time),
-	    TEST(one_more_waits),
-	    TEST(moves_quietly),
-	    TEST(surplus_rests_elsewhere),
-	    TEST(minimum_of_another_pool_stays),
-	    TEST(minimum_of_a_client_elsewhere_stays),
-	    TEST(about_as_long),
-	    TEST(lost_before_it_went),
-	    TEST(lost_on_arrival),
-	    TEST(login_params_of_another_worker),
 	};
 
+	for (size_t i = 0; i < SCRIPTS; i++)
+		tests[i + 11] = (struct CMUnitTest){scripts[i].name, play_script,
+		    set_up, tear_down, (void *)scripts[i].script};
 	return cmocka_run_group_tests_name("exchange", tests, NULL, NULL);
 }
