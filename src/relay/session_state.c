@@ -369,9 +369,15 @@ void session_state_settle(struct server *server)
  * may change. */
 void session_state_release(struct server *server)
 {
+	uint16_t left = server->leaks_left;
+
 	session_state_settle(server);
-	if (!server->leaks_left || scope_session_state(scope_of_pool(
-				       server->slot.pool)) == SESSION_STATE_FORWARD)
+	/* kept settings are put back one by one (kept.h): a reset query would also take
+	 * back what connect_query has set */
+	if (session_state_are_kept(server))
+		left &= (uint16_t)~LEAK_READING;
+	if (!left || scope_session_state(scope_of_pool(server->slot.pool)) ==
+			 SESSION_STATE_FORWARD)
 		return;
 	/* no query unloads a library */
 	if ((server->leaks_left & LEAK_BIT(LOAD)) && session_state_are_kept(server))

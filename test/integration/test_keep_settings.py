@@ -254,6 +254,19 @@ def test_settings_of_connect_query(make):  # noqa: F811
     assert kinds(pooler) == []
 
 
+@pytest.mark.parametrize("named", ["IntervalStyle", "work_mem"])
+def test_a_setting_leaves_those_of_connect_query(make, named):  # noqa: F811
+    """No reset query runs for settings, which go along: it would end those of connect_query for everybody."""
+    pooler = make(2, entry={"connect_query": "set app.own = 'own'; set work_mem = '2MB'"}, track_extra_parameters=named)
+    client, other = owner(pooler), owner(pooler)
+    query = "select concat_ws('|', current_setting('app.own', true), current_setting('work_mem'))"
+    client.query("set search_path = pg_catalog")
+    assert both_servers(pooler, client, query) == ["own|2MB"] * 2
+    client.query("set work_mem = '3MB'")
+    assert both_servers(pooler, client, query) == ["own|3MB"] * 2
+    assert both_servers(pooler, other, query) == ["own|2MB"] * 2
+
+
 def test_settings_of_alter_database(make, pg):  # noqa: F811
     """Values that a session begins with belong to nobody, and an empty one is a value."""
     pg.do("alter database postgres set app.tenant = 'nobody'")
