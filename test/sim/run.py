@@ -31,7 +31,8 @@ class Run:
             self.output, self.code = (late.stdout or b"").decode("utf-8", "replace"), -1
         found = re.search(r"^(?:FAILED: |.*Assertion |.*ERROR: \w*Sanitizer: |.*runtime error: )(.*)$",
                           self.output, re.M)
-        self.failure = found.group(0) if found else None if self.code == 0 else "ended with %d" % self.code
+        is_well = self.code == 0 and re.search(r"^seed \d+: ok", self.output, re.M)
+        self.failure = found.group(0) if found else None if is_well else "ended with %d" % self.code
         at = re.search(r"^AT: ([\d.]+)", self.output, re.M)
         self.seconds = float(at.group(1)) - 1000 if at else None
         trace = re.search(r"hash (\w+)", self.output)
