@@ -40,8 +40,8 @@ void listen_note_channel(struct client *client, const char *channel, size_t len)
 bool listen_settle(struct client *client, struct server *server, uint16_t *kinds);
 
 /* Its own server has sent the client a notification, which is told as the pool's
- * connection would tell it, and not again if that one has sent it already.  False: it can
- * go to the client as it is. */
+ * connection would tell it, and not again if that one has sent it already.  False: it
+ * can go to the client as it is. */
 bool listen_tell(
     struct client *client, const struct server *server, const struct message *m);
 

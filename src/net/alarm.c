@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include "net/poller.h" /* NET_HAS_LINUX */
 #ifdef NET_HAS_LINUX
 #	include <sys/timerfd.h>
 #endif

@@ -107,6 +107,14 @@ void listen_note_tag(struct client *client, const char *tag, size_t len)
 	}
 }
 
+/* The transaction has come to its end. */
+static void run_is_over(struct listening *l)
+{
+	if (l->is_undone)
+		buf_clear(&l->run);
+	commit(l);
+}
+
 void listen_note_ready(struct client *client, uint8_t status)
 {
 	struct listening *l = client->listening;
@@ -117,21 +125,17 @@ void listen_note_ready(struct client *client, uint8_t status)
 	take_sent(l, true);
 	if (status == 'T')
 		l->is_undone = false;
-	if (status != 'I')
+	if (status != 'I') {
+		l->was_block = true;
 		return;
-	if (l->is_undone)
-		buf_clear(&l->run);
-	commit(l);
+	}
+	run_is_over(l);
 }
 
-void listen_end_transaction(const struct server *server, struct client *client)
+static void end_unlistened(struct listening *l)
 {
-	struct listening *l = client->listening;
 	const char *name, *end;
 
-	if (!l || server->status != 'I')
-		return;
-	listen_table_send(l);
 	if (!l->done.len)
 		return;
 	name = (const char *)l->done.bytes;
@@ -141,6 +145,22 @@ void listen_end_transaction(const struct server *server, struct client *client)
 		else
 			listen_table_remove_all(l);
 	buf_clear(&l->done);
+}
+
+void listen_end_transaction(const struct server *server, struct client *client)
+{
+	struct listening *l = client->listening;
+
+	if (!l || server->status != 'I')
+		return;
+	/* As in PostgreSQL, an UNLISTEN within a block is also for what has come during
+	 * the block; one outside is for what comes behind it. */
+	if (!l->was_block)
+		listen_table_send(l);
+	end_unlistened(l);
+	if (l->was_block)
+		listen_table_send(l);
+	l->was_block = false;
 }
 
 /* ---- LISTEN ---- */
@@ -305,9 +325,14 @@ bool listen_tell(
 {
 	enum { HEADER = 5 };
 	uint32_t pid = get_u32(m->bytes + HEADER), known = pid;
+	struct listening *l = listen_table_of(client);
 	struct buf out;
 
-	if (!listen_table_heard(listen_table_of(client), m))
+	/* it comes behind a COMMIT, whose UNLISTENs are in force */
+	run_is_over(l);
+	if (l->was_block)
+		end_unlistened(l);
+	if (!listen_table_heard(l, m))
 		return true;
 	if (pid != server->remote_pid)
 		known = listen_sender_find(server->slot.pool, pid);

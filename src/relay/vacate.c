@@ -135,6 +135,8 @@ void vacate_answered(struct server *server)
 
 void vacate_stop(struct site *site)
 {
-	while (!list_is_empty(&site->vacating))
-		end(container_of(list_first(&site->vacating), struct vacating, node));
+	struct node *n;
+
+	while ((n = list_first(&site->vacating)))
+		end(container_of(n, struct vacating, node));
 }

@@ -6,10 +6,10 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (105115, 76000),
+    "lines of src and include": (104973, 76000),
     "files of src/daemon": (26, 26),
-    "static functions of three lines or less with one caller": (22, 60),
-    "static functions with one caller": (1000, 1000),
+    "static functions of three lines or less with one caller": (21, 60),
+    "static functions with one caller": (995, 1000),
     "predicates that act": (0, 0),
     "members of struct pool": (36, 40),
     "members of struct link": (25, 25),
@@ -18,7 +18,7 @@ BOUNDS = {
     "files of the workers' machinery": (11, 11),
     "lines of the workers' machinery": (2800, 2800),
     "tuned times of the workers' machinery": (9, 10),
-    "lines of tests of the workers' machinery": (5948, 4000),
+    "lines of tests of the workers' machinery": (5151, 4000),
 }
 
 # What makes several threads one pooler, and the tests that are about nothing else.

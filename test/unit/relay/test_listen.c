@@ -199,13 +199,14 @@ static void unlisten_behind_an_error_counts(void **state)
 	static const char error[] = "SERROR\0C22012\0Mdivision by zero\0";
 
 	(void)state;
-	struct stage *stage = begin(KEEP);
-	struct peer *more = join(stage, "more"), *news = join(stage, "news");
+	begin(KEEP);
+	struct peer *more = join("more"), *news = join("news");
 	peer_text(more, 'Q', "select 1/0; unlisten news");
 	peer_text(more, 'Q', "select 1");
 	peer_text(more, 'Q', "unlisten more");
 	for (int i = 0; i < 3; i++)
 		peer_hear(server, 'Q');
+	answer_fence();
 	peer_put(server, 'E', error, sizeof(error));
 	peer_ready(server, 'I');
 	peer_answer(server, "SELECT 1", 'I');
@@ -216,6 +217,7 @@ static void unlisten_behind_an_error_counts(void **state)
 	    "E:ERROR:division by zero Z:I C:SELECT 1 Z:I C:UNLISTEN Z:I");
 	peer_text(news, 'Q', "select 1/0; unlisten news");
 	peer_hear(server, 'Q');
+	answer_fence();
 	peer_put(server, 'E', error, sizeof(error));
 	peer_ready(server, 'I');
 	answer(server, NULL);
