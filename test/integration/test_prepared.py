@@ -484,6 +484,23 @@ def test_names_that_are_taken_or_unknown(make_pooler, pg):
         "08P01", 'bind message supplies 1 parameters, but prepared statement "taken" requires 0')
 
 
+@pytest.mark.one_worker  # A server of another worker would be the last that is taken.
+def test_a_name_is_taken_on_every_server(make_pooler, pg, table):
+    """Also on one where its text cannot be prepared any more."""
+    pooler = make(make_pooler, pg, default_pool_size=2)
+    client, other = pooler.connect(), pooler.connect()
+    prepare(client, "taken", "select * from " + table)
+    other.query("begin")  # Has the server of the client from here on.
+    first = other.value("select pg_backend_pid()")
+    pg.do("alter table %s rename to %s_away" % (table, table))
+    assert refusal(client, wire.parse("taken", "select 2")) == (
+        "42P05", 'prepared statement "taken" already exists')
+    pg.do("alter table %s_away rename to %s" % (table, table))
+    assert client.value("select pg_backend_pid()") != first
+    assert rows(client, run("taken")) == [("1",)]
+    other.query("rollback")
+
+
 @pytest.mark.one_worker  # Each worker has its own texts, and numbers them.
 def test_views_and_counters(make_pooler, pg):
     pooler = make(make_pooler, pg)
