@@ -101,6 +101,14 @@ static void end_console(struct client *client)
 	client_fatal(client, ERROR_TAKEN_OVER);
 }
 
+/* That of the new process, which may not read the channel before this process ends, and
+ * would take it for one that ended during the round. */
+static void tell_given_up(struct client *client)
+{
+	if (client->conn.peer_pid == site_daemon(client->conn.site)->giving->taker_pid)
+		client_notice(client, "the takeover was given up");
+}
+
 /* ---- a round, and its end ---- */
 
 static void hold_site(struct site *site)
@@ -173,6 +181,8 @@ static void give_up(struct giving *g, const char *why)
 	g->phase = GIVING_SERVING;
 	workers_all(&g->d->site, keep_site);
 	each_console(&g->d->site, start_console);
+	if (g->is_first)
+		each_console(&g->d->site, tell_given_up);
 	close_later(g);
 }
 

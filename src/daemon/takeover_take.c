@@ -4,6 +4,7 @@
  */
 #include <poll.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -395,16 +396,20 @@ static void go_on_alone(struct taking *t)
 	finish_first(t);
 }
 
-/* An old process that gives up because this one does not read cannot say so, but keeps
- * the console open; in later rounds there is no console.  Whoever went on beside it
- * would share its clients. */
+/* An old process that gives up because this one does not read cannot say so here; it
+ * says it at the console, which it keeps open.  In later rounds there is no console.
+ * Whoever went on beside it, or with what was true before it went on, would spoil what
+ * its clients do. */
 static bool await_end_of_elder(const struct taking *t)
 {
-	struct pollfd console = {.fd = t->console, .events = POLLRDHUP};
+	struct pollfd console = {.fd = t->console, .events = POLLIN | POLLRDHUP};
 	struct pollfd process = {.fd = t->old_process, .events = POLLIN};
+	char notice;
 
-	return t->is_first ? poll(&console, 1, DEATH_PATIENCE_MS) != 0
-			   : poll(&process, 1, LATER_PATIENCE_MS) != 0;
+	if (!t->is_first)
+		return poll(&process, 1, LATER_PATIENCE_MS) != 0;
+	return poll(&console, 1, DEATH_PATIENCE_MS) != 0 &&
+	       recv(t->console, &notice, 1, MSG_PEEK | MSG_DONTWAIT) <= 0;
 }
 
 /* The connection has ended without GIVEN_UP. */

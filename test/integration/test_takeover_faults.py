@@ -415,6 +415,28 @@ def test_an_old_process_that_cuts_the_connection_lives(steps, at):
     assert old.read("pid") == "%d\n" % old.pid
 
 
+def test_an_old_process_that_has_given_up_may_end_before_that_is_noticed(steps):
+    """The new one stands still meanwhile. What was handed over is not true any more, because the old one has
+    served its clients since."""
+    old, new, between, _ = steps(1)
+    new.may_log_fatal, new.expected_exit = True, 1
+    begin(old, between)
+    between.pass_on("S")
+    new.signal("STOP")
+    between.old.close()
+    between.new.close()
+    old.wait_log("takeover by process .* failed: .*; this process goes on")
+    told = between.asked.recv()
+    while told.kind != "N":
+        told = between.asked.recv()
+    assert told.field("M") == "the takeover was given up"
+    between.console.sendall(told.raw())
+    kill_old(old, between)
+    new.signal("CONT")
+    assert new.wait_exit() == 1
+    new.wait_log("FATAL the running process has ended before it had handed over everything")
+
+
 def alive(steps, workers, **settings):
     """Returns what steps() does, with a new process that has sent ALIVE, of which the old one has not heard."""
     old, new, between, everybody = steps(workers, **settings)
