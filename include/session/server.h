@@ -48,6 +48,8 @@ struct link_params {
 	/* more than a BEGIN of the client was forwarded, see relay/sequences.h */
 	bool has_run : 1;
 	bool apply_failed : 1; /* PostgreSQL has refused one of these SETs */
+	/* the client's block, which no server knew, had failed when the link began */
+	bool is_for_failed : 1;
 	/* some connection listens, so that tags are read: see relay/listen_fence.h */
 	bool has_hubs : 1;
 	/* with is_applying: the client's ReadyForQuery waits for server->fence */

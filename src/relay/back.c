@@ -134,10 +134,10 @@ static enum step back_applied(struct server *server, struct client *client)
 		return STEP_CLOSE;
 	/* the query was cancelled in the meantime, or there was nothing to run; if it
 	 * was the first one of a block, this server does not know the block, and what
-	 * the client sends until it ends it is answered without one */
+	 * the client sends until it ends it is answered without one, if it can be */
 	enum step step = STEP_NEXT;
 	if (client->is_canceled || !client->conn.is_parked ||
-	    client->block.state == BLOCK_FAILED)
+	    (client->block.state == BLOCK_FAILED && !server->link.params.is_for_failed))
 		step = back_settled(server, client);
 	conn_unpark(&client->conn);
 	return step;

@@ -25,6 +25,7 @@ bool link_begin(struct client *client, struct server *server)
 					(client->unnamed_server == server->conn.id &&
 					    server->unnamed_client == client->conn.id);
 	server->link.since_us = conn_now(&server->conn);
+	server->link.params.is_for_failed = client->block.state == BLOCK_FAILED;
 	server_find_schema(server);
 	sequences_link(server, client);
 	conn_set_deadline(&client->conn, 0);

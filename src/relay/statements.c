@@ -163,11 +163,11 @@ static int parse_again(struct client *client, struct server *server,
 	if (!failed)
 		failed = server_prepared_block(server, ours.text);
 	if (!failed)
+		failed = server_prepared_make_room(server, 0);
+	if (!failed)
 		failed = name_map_send_back(server, m, ours.text->name, name, rest);
 	if (!failed)
 		name_map_find(server, server->last_tag)->parsed = prepared_ref(text);
-	if (!failed)
-		failed = server_prepared_make_room(server, 0);
 	server_text_done(&ours);
 	return failed;
 }

@@ -182,17 +182,24 @@ def make_pooler(binary):
             pooler.remove()
 
 
+# With io_uring they share the memory that may be locked.
+SHARED_MOST = 2
+
+
+def end(pooler):
+    try:
+        pooler.stop()
+    finally:
+        pooler.remove()
+
+
 @pytest.fixture(scope="module")
 def poolers_of_file(binary):
     """The poolers that the cases of a file share: {configuration: pooler}."""
     made = {}
     yield made
-    try:
-        for pooler in made.values():
-            pooler.stop()
-    finally:
-        for pooler in made.values():
-            pooler.remove()
+    for pooler in made.values():
+        end(pooler)
 
 
 @pytest.fixture
@@ -203,6 +210,8 @@ def shared_pooler(binary, poolers_of_file):
         key = repr((databases, more))
         pooler = poolers_of_file.get(key)
         if pooler is None:
+            if len(poolers_of_file) == SHARED_MOST:
+                end(poolers_of_file.pop(next(iter(poolers_of_file))))
             pooler = poolers_of_file[key] = Pooler(binary, databases, **more).start()
         else:
             pooler.begin_case()

@@ -280,6 +280,25 @@ def test_cancel_while_it_waits_for_a_server(pooler):
         assert client.value("select 5") == "5"
 
 
+def test_a_failed_block_needs_a_server_that_is_prepared_for_it(make_pooler, pg):
+    """PostgreSQL itself prepares what ends the block. The server has lost the client's parameters each time."""
+    pooler = make_pooler({"db": pg.conn()}, settings=settings(server_reset_query_always=1))
+    with pooler.connect(user=USER) as holder, begun(pooler, application_name="mine") as client:
+        holder.query("begin")
+        holder.query("select 1")
+        client.send(wire.query("select 2"))
+        pooler.wait_pool(cl_waiting=1)
+        pooler.raw().send(wire.cancel_request(client.key))
+        assert client.finish().errors[0].field("C") == "57014"
+        holder.query("commit")
+        client.send(wire.parse("end", "rollback"), SYNC)
+        answer = client.finish()
+        assert (answer.kinds(), answer.status) == ("1Z", "E")
+        client.send(run(None, "end"))
+        assert client.finish().tag == "ROLLBACK"
+        assert client.value("show application_name") == "mine"
+
+
 def test_cancel_while_the_server_is_prepared_for_it(make_pooler, fake):
     """What the client sends until its failed block ends is not for the server, to which it is still linked."""
     asked, go_on = threading.Event(), threading.Event()
