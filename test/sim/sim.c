@@ -95,7 +95,7 @@ static void simulate(const struct sim_options *options)
 	world_init(options);
 	if (!mkdtemp(strcpy(folder, "/tmp/pooler-sim-XXXXXX")) || chdir(folder) < 0) {
 		perror(folder);
-		_exit(1);
+		__real__exit(1);
 	}
 	config_write_first();
 	servers_init();
@@ -191,7 +191,7 @@ int main(int argc, char **argv)
 #ifdef __SANITIZE_ADDRESS__
 	/* what killed processes had is not given back */
 	if (world.counts.kills)
-		_exit(0);
+		__real__exit(0);
 #endif
 	return 0;
 }

@@ -111,6 +111,8 @@ void note_log(const void *bytes, size_t len);
 			seen(__VA_ARGS__);    \
 	} while (0)
 void seen(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Ends the simulation at once; _exit() ends a process of the pooler. */
+void __real__exit(int code) __attribute__((noreturn));
 /* A condition that must hold does not: tells it with the end of the log, and ends. */
 void failed(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 #define MUST(condition, ...)                 \

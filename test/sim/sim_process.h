@@ -62,5 +62,7 @@ void files_note_end(struct process *p);
 size_t files_open(const struct process *p);
 void files_kill(struct process *p);
 void tasks_kill(struct process *p);
+/* The running task, which is in no list any more, does not go on. */
+void task_leave(void) __attribute__((noreturn));
 
 #endif

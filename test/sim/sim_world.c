@@ -161,7 +161,7 @@ void failed(const char *fmt, ...)
 	    (double)world.now_us / 1e6, (unsigned long long)o->seed, o->clients,
 	    (unsigned long long)o->mask, o->seconds, o->faults, o->workers);
 	fflush(stderr);
-	_exit(3);
+	__real__exit(3);
 }
 
 /* ---- what happens ---- */
