@@ -11,8 +11,9 @@
 #include "wire/codec.h"
 #include "wire/sql_scan.h"
 
-/* Stands among the names of UNLISTENs for a ReadyForQuery that is owed. */
-#define READY_MARK "\002"
+/* Stands among the names of UNLISTENs for a ReadyForQuery that is owed.  It is longer
+ * than any name. */
+#define READY_MARK "................................................................"
 
 static atomic_ullong *place_of(const struct server *server)
 {
@@ -30,7 +31,7 @@ bool listen_is_shared(const struct server *server)
  * name is wanted. */
 static bool take_sent(struct listening *l, bool is_mark)
 {
-	if (!l->sent.len || (*l->sent.bytes == *READY_MARK) != is_mark)
+	if (!l->sent.len || (strcmp((char *)l->sent.bytes, READY_MARK) == 0) != is_mark)
 		return false;
 	l->marks -= is_mark;
 	buf_shift(&l->sent, strlen((char *)l->sent.bytes) + 1);

@@ -377,6 +377,18 @@ def test_within_a_transaction_it_waits(make):
     assert [payload(m)[1] for m in got if m.kind == "A"] == ["0", "1", "2"]
 
 
+@pytest.mark.parametrize("name", ["\x02", "\x02news", "." * 63, "." * 70])
+def test_unlisten_of_a_strange_name(make, name):
+    pooler = make()
+    one, two = owner(pooler), owner(pooler)
+    one.query('listen "%s"' % name)
+    one.query('listen news')
+    one.query('unlisten "%s"' % name)
+    two.query('notify "%s"' % name[:63])
+    two.query("notify news")
+    assert [channel for channel, _ in heard(one, 1)] == ["news"]
+
+
 def test_listens_again_within_a_transaction(make):
     """Its own server listens, too, from the COMMIT on: what waits from before comes first, and nothing twice."""
     pooler = make()
