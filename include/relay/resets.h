@@ -11,6 +11,11 @@
 #include "session/client.h"
 #include "session/server.h"
 
+/* How often what the pooler does behind a RESET is tried.  Cancel requests for the
+ * client's command may come late, and reach that instead.  There is an end because
+ * statement_timeout may be too short for it. */
+enum { RESETS_ATTEMPTS = 5 };
+
 /* Keeps, before the first change, the values that the client asked for and got at its
  * login. */
 void resets_keep_asked(struct client *client);
@@ -50,10 +55,12 @@ void resets_settle(struct server *server, struct client *client);
  * of a RESET, and what has taken effect is not known from texts and tags: an error or
  * ROLLBACK undoes it.  True: it is asked, and resets_sourced follows. */
 bool resets_ask(struct server *server, struct client *client);
-/* A row of the answer. */
+/* A row of the answer; an error instead of it. */
 void resets_note_source(struct server *server, const struct message *m);
+void resets_note_error(struct server *server, const struct message *m);
 /* The answer is complete: what the client has reset is what it asked for at its login.
- */
-void resets_sourced(struct server *server, struct client *client);
+ * True: a cancel request for the client's command came late and met the question, which
+ * is asked again. */
+bool resets_sourced(struct server *server, struct client *client);
 
 #endif

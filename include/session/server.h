@@ -87,6 +87,10 @@ struct link_params {
 	 * not set in this session */
 	struct {
 		uint64_t unsettled, sources, restored;
+		bool is_canceled; /* the question was, as the client's command was to
+				     be */
+		uint8_t attempts; /* how often that was so, and with the SETs that
+				     follow from the answer */
 	} settling;
 	uint64_t brought_back; /* with is_applying: bits of parameters that the pooler's
 				  RESET names */

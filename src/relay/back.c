@@ -98,9 +98,9 @@ static enum step back_told(struct server *server, struct client *client)
 		listen_end_transaction(server, client);
 		asked = back_asks(server, client);
 	} else if (server->link.params.settling.sources) {
-		resets_sourced(server, client);
-		asked = pin_question_is_due(server) &&
-			pin_question_ask(server, client, has_ready);
+		asked = resets_sourced(server, client) ||
+			(pin_question_is_due(server) &&
+			    pin_question_ask(server, client, has_ready));
 	} else {
 		asked = pin_question_answered(server, client, has_ready);
 	}
@@ -127,6 +127,8 @@ static enum step back_applied(struct server *server, struct client *client)
 		if (asked)
 			return asked < 0 ? STEP_CLOSE : STEP_NEXT;
 	}
+	if (server->link.params.wants_apply && params_apply_again(server, client))
+		return STEP_NEXT;
 	int failed = params_applied(server, client);
 	if (failed > 0)
 		back_replace(server, error_text(ERROR_INVALID_SERVER_PARAMETER));
@@ -250,6 +252,8 @@ static int back_read(
 		return params_report(server, client, m);
 	if (m->type == 'D' && server->link.params.settling.sources)
 		resets_note_source(server, m);
+	else if (m->type == 'E' && server->link.params.settling.sources)
+		resets_note_error(server, m);
 	else if (m->type == 'D' && pin_question_is_next(server))
 		pin_question_note_row(server, m);
 	else if (m->type == 'E' && pin_question_is_next(server))

@@ -347,6 +347,7 @@ static bool is_inconvertible(const char *sqlstate)
 void params_failed(struct server *server, const struct message *m)
 {
 	struct error_fields f;
+
 	codec_read_error(message_body(m), message_body_len(m), &f);
 	if (server->link.params.has_converted && is_inconvertible(f.sqlstate)) {
 		conn_log(&server->conn, LEVEL_WARNING | KIND_SERVERS,
@@ -354,12 +355,19 @@ void params_failed(struct server *server, const struct message *m)
 		server->link.params.has_lost_value = true;
 		return;
 	}
+	bool is_canceled =
+	    strcmp(f.sqlstate, error_sqlstate(ERROR_QUERY_CANCELED)) == 0;
 	(void)server_log_refused_set(server, &f);
+	/* by a late request, which was for the client's RESET */
+	if (is_canceled && server->link.params.has_run && server->status == 'I' &&
+	    ++server->link.params.settling.attempts < RESETS_ATTEMPTS) {
+		server->link.params.wants_apply = true;
+		return;
+	}
 	server->link.params.apply_failed = true;
 	if (!server->link.params.puts_kept && !server->link.params.puts_back)
 		return;
-	if (server->link.params.puts_back ||
-	    strcmp(f.sqlstate, error_sqlstate(ERROR_QUERY_CANCELED)) == 0)
+	if (server->link.params.puts_back || is_canceled)
 		server->link.params.wants_other = true;
 	else
 		client_fatal(server_client(server), ERROR_SETTING_REFUSED, f.message);

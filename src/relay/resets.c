@@ -51,45 +51,62 @@ static bool may_be_reset(
 	       ((server->pinned | server->link.params.reset.session) >> i & 1);
 }
 
-bool resets_ask(struct server *server, struct client *client)
+/* Asks about the parameters of settling.sources. */
+static void ask(struct server *server, const struct client *client)
 {
 	const struct vars_schema *schema = client->conn.site->vars;
 	size_t count = vars_schema_count(schema);
+	const char *before = "SELECT name FROM pg_catalog.pg_settings "
+			     "WHERE source<>'session' AND "
+			     "pg_catalog.lower(name) IN ('";
+	struct link *link = &server->link;
 	struct buf sql;
-	int failed;
 
-	if (!server->link.params.settling.unsettled || server->status != 'I')
-		return false;
 	buf_init(&sql, 0);
-	for (size_t i = 0; client->params.asked && i < count && i < EFFECTS_PARAMETERS;
-	     i++) {
-		if (!may_be_reset(server, client, i))
-			continue;
-		buf_put_text(&sql, server->link.params.settling.sources
-				       ? "','"
-				       : "SELECT name FROM pg_catalog.pg_settings "
-					 "WHERE source<>'session' AND "
-					 "pg_catalog.lower(name) IN ('");
-		text_put_lower(&sql, vars_schema_name(schema, i));
-		server->link.params.settling.sources |= UINT64_C(1) << i;
-	}
-	server->link.params.settling.unsettled = 0;
-	server->link.params.reset = (struct reset_effects){0};
+	for (size_t i = 0; i < count && i < EFFECTS_PARAMETERS; i++)
+		if (link->params.settling.sources >> i & 1) {
+			buf_put_text(&sql, before);
+			text_put_lower(&sql, vars_schema_name(schema, i));
+			before = "','";
+		}
 	buf_put_text(&sql, "')");
-	failed = !server->link.params.settling.sources ? 0
-		 : sql.failed                          ? -1
-			      : server_command(server, buf_text(&sql), 0);
-	if (server->link.params.settling.sources && !failed)
-		failed = server_sync(server);
-	if (failed)
+	link->params.settling.restored = 0;
+	link->params.settling.is_canceled = false;
+	link->params.is_applying = true;
+	link->params.apply_us = conn_now(&server->conn);
+	if (sql.failed || server_command(server, buf_text(&sql), 0) < 0 ||
+	    server_sync(server) < 0)
 		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 	buf_done(&sql);
-	if (!server->link.params.settling.sources)
+}
+
+bool resets_ask(struct server *server, struct client *client)
+{
+	struct link *link = &server->link;
+
+	if (!link->params.settling.unsettled || server->status != 'I')
 		return false;
-	server->link.params.is_applying = true;
-	server->link.params.apply_us = conn_now(&server->conn);
-	server->link.params.apply_failed = false;
-	return true;
+	for (size_t i = 0; client->params.asked && i < EFFECTS_PARAMETERS; i++)
+		if (i < vars_schema_count(client->conn.site->vars) &&
+		    may_be_reset(server, client, i))
+			link->params.settling.sources |= UINT64_C(1) << i;
+	link->params.settling.unsettled = 0;
+	link->params.settling.attempts = 0;
+	link->params.reset = (struct reset_effects){0};
+	if (link->params.settling.sources)
+		ask(server, client);
+	return link->params.settling.sources != 0;
+}
+
+void resets_note_error(struct server *server, const struct message *m)
+{
+	struct error_fields f;
+
+	codec_read_error(message_body(m), message_body_len(m), &f);
+	conn_log(&server->conn, LEVEL_WARNING | KIND_SERVERS,
+	    "what the client has reset is not known: %s: %s", f.severity, f.message);
+	server->link.params.settling.is_canceled =
+	    strcmp(f.sqlstate, error_sqlstate(ERROR_QUERY_CANCELED)) == 0;
 }
 
 void resets_note_source(struct server *server, const struct message *m)
@@ -112,18 +129,24 @@ void resets_note_source(struct server *server, const struct message *m)
 		server->link.params.settling.restored |= UINT64_C(1) << i;
 }
 
-void resets_sourced(struct server *server, struct client *client)
+bool resets_sourced(struct server *server, struct client *client)
 {
-	uint64_t restored = server->link.params.settling.restored &
-			    server->link.params.settling.sources;
+	struct link *link = &server->link;
+	uint64_t restored =
+	    link->params.settling.restored & link->params.settling.sources;
 
-	server->link.params.is_applying = false;
+	link->params.is_applying = false;
 	server->is_ready = server->status == 'I';
-	server->link.params.settling.sources = server->link.params.settling.restored =
-	    0;
+	if (link->params.settling.is_canceled &&
+	    ++link->params.settling.attempts < RESETS_ATTEMPTS) {
+		ask(server, client);
+		return true;
+	}
+	link->params.settling.sources = link->params.settling.restored = 0;
 	for (size_t i = 0; i < EFFECTS_PARAMETERS && restored >> i; i++)
 		if (restored >> i & 1)
 			bring_back(server, client, i);
+	return false;
 }
 
 void resets_expect(struct server *server, const struct sql_effects *effects)

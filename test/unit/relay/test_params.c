@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "../stage/stage.h"
+#include "relay/resets.h"
 #include "wire/codec.h"
 
 /* clang-format off: needs some of the headers above */
@@ -308,6 +309,87 @@ static void the_servers_own_value_is_set_where_it_was_not(void **state)
 	stage_free(&stage);
 }
 
+/* As the end of a question or SET of the pooler that a cancel request has met. */
+static void cancel_own(struct peer *server)
+{
+	static const char cancelled[] = "SERROR\0C57014\0Mno\0";
+
+	peer_hear(server, 'S');
+	for (const char *type = "3312"; *type; type++)
+		peer_put(server, (uint8_t)*type, "", 0);
+	peer_put(server, 'E', cancelled, sizeof(cancelled));
+	peer_ready(server, 'I');
+}
+
+/* A request to cancel the client's RESET may reach the question behind it instead.  It
+ * is asked again, but not for ever: statement_timeout may end it each time. */
+static void cancelled_question_is_asked_again(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "");
+	struct peer *first, *client, *server;
+
+	stage_pair(stage, &first, &server);
+	client = with_zone(stage, server);
+	for (int most = RESETS_ATTEMPTS - 1; most <= RESETS_ATTEMPTS; most++) {
+		bool is_told = most < RESETS_ATTEMPTS;
+		peer_text(client, 'Q', "reset timezone");
+		if (!is_told) {
+			assert_hears(server, 'Q', "Q:SET TimeZone='CET';");
+			report(server, "CET");
+			peer_answer(server, "SET", 'I');
+		}
+		assert_hears(server, 'Q', "Q:reset timezone");
+		report(server, "UTC");
+		peer_answer(server, "RESET", 'I');
+		for (int i = 0; i < most; i++)
+			cancel_own(server);
+		if (is_told)
+			tell_source(server, true);
+		stage_settle(stage);
+		assert_int_equal(client->in.bytes[client->in.len - 6], 'Z');
+		assert_int_equal(is_told, memmem(client->in.bytes, client->in.len,
+					      "TimeZone\0CET", 13) != NULL);
+		buf_clear(&client->in);
+	}
+	assert_string_equal(peer_heard(server), "");
+	stage_free(&stage);
+}
+
+/* A client that keeps its server gets what a RESET brings back by a SET, which such a
+ * request may reach as well. */
+static void cancelled_set_behind_a_reset_is_repeated(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_mode=session", "server_reset_query =\n");
+	struct peer *first, *client, *server;
+
+	stage_pair(stage, &first, &server);
+	client = with_zone(stage, server);
+	for (int most = RESETS_ATTEMPTS - 1; most <= RESETS_ATTEMPTS; most++) {
+		peer_text(client, 'Q', "reset timezone");
+		assert_hears(server, 'Q', "Q:reset timezone");
+		report(server, "UTC");
+		peer_answer(server, "RESET", 'I');
+		tell_source(server, true);
+		for (int i = 0; i < most; i++)
+			cancel_own(server);
+		if (most < RESETS_ATTEMPTS) {
+			peer_hear(server, 'S');
+			for (const char *type = "3312"; *type; type++)
+				peer_put(server, (uint8_t)*type, "", 0);
+			report(server, "CET");
+			peer_text(server, 'C', "SET");
+			peer_put(server, '3', "", 0);
+			peer_put(server, '3', "", 0);
+			peer_ready(server, 'I');
+			peer_hear(client, 'Z');
+		}
+	}
+	peer_last_words(client);
+	stage_free(&stage);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -317,6 +399,8 @@ int main(void)
 	    cmocka_unit_test(other_changes_cost_nothing),
 	    cmocka_unit_test(what_is_sent_behind_a_reset),
 	    cmocka_unit_test(the_servers_own_value_is_set_where_it_was_not),
+	    cmocka_unit_test(cancelled_question_is_asked_again),
+	    cmocka_unit_test(cancelled_set_behind_a_reset_is_repeated),
 	};
 	return stage_run_twice(tests);
 }
