@@ -662,23 +662,27 @@ static bool may_be_cut(void)
 		   FAULT_DNS | FAULT_STALLS | FAULT_LATE | FAULT_KILL);
 }
 
-/* The last message may be incomplete, but nothing else stands in it. */
-static void check_last(const struct client *c)
+/* The last message may be incomplete, but nothing else stands in it.  Is it an error?
+ * One that does not fit into the queue of a login is sent in part: nobody waits until a
+ * stranger has taken the rest. */
+static bool check_last(const struct client *c)
 {
 	size_t len;
 	const uint8_t *p = actor_bytes(&c->actor, &len);
 
 	MUST(len < 8 || !memmem(p + 8, len - 8, "SFATAL", 7),
 	    "client %u got an error within a message of type '%c'", c->id, *p);
+	return len && *p == 'E';
 }
 
 static void ended(struct actor *a, int errnum)
 {
 	struct client *c = (struct client *)a;
 
-	check_last(c);
+	bool is_cut_error = check_last(c) && c->state != SERVED;
+
 	note("client is cut", c->id, (uint64_t)errnum);
-	MUST(may_be_cut() || c->is_shut || c->is_told_end,
+	MUST(may_be_cut() || c->is_shut || c->is_told_end || is_cut_error,
 	    "client %u lost its connection (%s) without a reason", c->id,
 	    errnum ? strerror(errnum) : "closed");
 	world.counts.refused += c->state != SERVED;
