@@ -38,7 +38,7 @@ def failed_cases(report):
                    if case.get("file") and {child.tag for child in case} & {"failure", "error"}})
 
 
-def try_again(argv, report):
+def try_again(argv, report, env):
     """Runs the few cases that failed once more, alone, and tells which pass then: those depend
     on how busy the machine is. They stay failures."""
     cases = failed_cases(report)
@@ -48,7 +48,8 @@ def try_again(argv, report):
     sys.stdout.flush()
     again = report.replace(".xml", "-again.xml")
     argv = [again if word == report else word for word in argv]
-    subprocess.run(argv + [os.path.join(TOP, "test/integration", case) for case in cases])
+    subprocess.run(argv + [os.path.join(TOP, "test/integration", case) for case in cases],
+                   env=env)
 
 
 def main():
@@ -69,7 +70,13 @@ def main():
     whole = not any(os.path.exists(more.split("::")[0]) for more in args.more)
     if whole:
         argv.append(os.path.join(TOP, "test/integration"))
-    code = subprocess.run(argv + args.more).returncode
+    # pytest rewrites assertions when it compiles a file, which takes seconds for all of them: once,
+    # not in each of the processes that run cases.
+    build = os.path.dirname(os.path.dirname(os.path.abspath(args.out)))
+    env = dict(os.environ, PYTHONPYCACHEPREFIX=os.path.join(build, "pycache"))
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
+    subprocess.run(argv + args.more + ["--collect-only", "-n", "0"], stdout=subprocess.DEVNULL, env=env)
+    code = subprocess.run(argv + args.more, env=env).returncode
     try:
         passed, failed, skipped = counts(report)
     except (OSError, xml.ParseError):
@@ -77,7 +84,7 @@ def main():
     if code != 0 and failed == 0:
         failed = 1
     elif failed:
-        try_again(argv[:-1] if whole else argv, report)
+        try_again(argv[:-1] if whole else argv, report, env)
     print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
     return 1 if failed else 0
 

@@ -10,9 +10,11 @@ import oracle
 import oracle_ops
 import oracle_sequences
 
-# The number of sequences per test; ORACLE_SHARE=0.2 runs a fifth of them.
+# The number of sequences per test; ORACLE_SHARE=0.2 runs a fifth of them, and ORACLE_PARTS=1 one of
+# the parts of each mode.
 SEQUENCES = 500
 SHARE = float(os.environ.get("ORACLE_SHARE", "1"))
+PARTS = int(os.environ.get("ORACLE_PARTS", "5"))
 SEED = 20261121
 PIECES_SECONDS = 5.0
 SAVING = (("prepare_unnamed", 2), ("defer_begin", 1))
@@ -48,7 +50,7 @@ def check(one, part=0, count=SEQUENCES):
 
 
 @pytest.mark.timeout(480)
-@pytest.mark.parametrize("part", range(5))
+@pytest.mark.parametrize("part", range(min(5, PARTS)))
 def test_transaction_mode(make_oracle, part):
     check(make_oracle(oracle.TRANSACTION, "transaction"), part)
 
@@ -60,13 +62,13 @@ def test_transaction_mode_without_prepared_statements(make_oracle):
 
 
 @pytest.mark.timeout(480)
-@pytest.mark.parametrize("part", range(2))
+@pytest.mark.parametrize("part", range(min(2, PARTS)))
 def test_statement_mode(make_oracle, part):
     check(make_oracle(oracle.STATEMENT, "statement"), part)
 
 
 @pytest.mark.timeout(480)
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(min(4, PARTS)))
 def test_session_mode(make_oracle, part):
     check(make_oracle(oracle.SESSION, "session"), part)
 

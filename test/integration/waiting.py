@@ -52,7 +52,7 @@ def wait_read(sock):
         waits = [row[4].split(":")[1] for row in rows if (row[1], row[2]) == (there, here)]
         return not any(int(queue, 16) for queue in waits)
 
-    wait_for(is_read, "what was sent is read", pause=0.001)
+    wait_for(is_read, "what was sent is read", pause=0.003)
 
 
 def can_connect(port):
