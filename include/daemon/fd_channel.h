@@ -5,6 +5,7 @@
 #ifndef DAEMON_FD_CHANNEL_H
 #define DAEMON_FD_CHANNEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -40,5 +41,8 @@ int fd_channel_send(struct fd_channel *channel, uint8_t kind, const void *bytes,
  * and its sending fails.  Frames that it has sent before are delivered inside the call.
  */
 void fd_channel_cut(struct fd_channel *channel);
+/* Whether this end has ceased to receive because it could not read: the other end may
+ * have noticed that, and cannot answer. */
+bool fd_channel_is_deaf(const struct fd_channel *channel);
 
 #endif

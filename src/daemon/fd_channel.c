@@ -199,3 +199,8 @@ void fd_channel_cut(struct fd_channel *c)
 	c->is_over = true;
 	watch_off(c->watch);
 }
+
+bool fd_channel_is_deaf(const struct fd_channel *c)
+{
+	return c->failures > 0;
+}

@@ -397,9 +397,10 @@ static void go_on_alone(struct taking *t)
 }
 
 /* An old process that gives up because this one does not read cannot say so here; it
- * says it at the console, which it keeps open.  In later rounds there is no console.
- * Whoever went on beside it, or with what was true before it went on, would spoil what
- * its clients do. */
+ * says it at the console, which it keeps open.  In later rounds there is no console: if
+ * this process could not read, the old one may have gone on with its clients before it
+ * ended.  Whoever went on beside it, or with what was true before it went on, would
+ * spoil what its clients do. */
 static bool await_end_of_elder(const struct taking *t)
 {
 	struct pollfd console = {.fd = t->console, .events = POLLIN | POLLRDHUP};
@@ -407,7 +408,8 @@ static bool await_end_of_elder(const struct taking *t)
 	char notice;
 
 	if (!t->is_first)
-		return poll(&process, 1, LATER_PATIENCE_MS) != 0;
+		return !fd_channel_is_deaf(t->channel) &&
+		       poll(&process, 1, LATER_PATIENCE_MS) != 0;
 	return poll(&console, 1, DEATH_PATIENCE_MS) != 0 &&
 	       recv(t->console, &notice, 1, MSG_PEEK | MSG_DONTWAIT) <= 0;
 }

@@ -1,12 +1,14 @@
 /*
  * Frames with descriptors: whole, cut into pieces, too many at once, and invalid.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -192,6 +194,36 @@ static void cut(void **state)
 	office_free(o);
 }
 
+/* Stands for that of the system. */
+static int failures_to_come;
+ssize_t recvmsg(int fd, struct msghdr *m, int flags)
+{
+	if (failures_to_come > 0) {
+		failures_to_come--;
+		errno = ENOBUFS;
+		return -1;
+	}
+	return syscall(SYS_recvmsg, fd, m, flags);
+}
+
+/* What was sent before a call failed arrives, and the other end notices that nothing
+ * more will. */
+static void a_call_that_fails(void **state)
+{
+	struct office *o = office_new();
+	struct err err;
+
+	(void)state;
+	assert_false(fd_channel_is_deaf(o->channel));
+	send_frame(o, "aone", -1);
+	failures_to_come = 1;
+	run(o, 2);
+	assert_string_equal(buf_text(&o->heard), "a3:one ended ");
+	assert_true(fd_channel_is_deaf(o->channel));
+	assert_int_equal(sock_send_fd(o->far, "x", 1, -1, 1000, &err), -1);
+	office_free(o);
+}
+
 static void sending(void **state)
 {
 	struct office *o = office_new();
@@ -219,6 +251,7 @@ int main(void)
 	    cmocka_unit_test(a_descriptor_that_is_missing),
 	    cmocka_unit_test(the_end),
 	    cmocka_unit_test(cut),
+	    cmocka_unit_test(a_call_that_fails),
 	    cmocka_unit_test(sending),
 	};
 
