@@ -53,6 +53,10 @@ struct slot {
 	/* number of unfinished cancel requests for this connection */
 	unsigned cancels_in_flight;
 	bool is_dirty; /* to be closed at the next release */
+	/* is_dirty because it came from another process and exceeds a limit: that is no
+	 * reason to close it while its client has it, whatever server_fast_close says
+	 */
+	bool is_surplus;
 	/* belongs to one replication client and is never shared */
 	bool is_replication;
 	bool is_slow;      /* its login takes long: other hosts are used meanwhile */

@@ -142,7 +142,8 @@ static void broker_close_fast(struct pool *pool, bool goes_down)
 	list_for_safe (slot, next, &pool->slots[SLOT_ACTIVE], node)
 		if (slot->is_listener
 			? slot->is_dirty || goes_down
-			: is_fast && slot->is_dirty && slot_server(slot)->is_ready)
+			: is_fast && slot->is_dirty && !slot->is_surplus &&
+			      slot_server(slot)->is_ready)
 			server_retire(
 			    slot_server(slot), error_text(ERROR_DATABASE_CHANGED));
 }

@@ -419,6 +419,8 @@ static void fill_server(struct offer *offer, const struct server *server,
 	    .link = server->link,
 	    .pin_names = {server->link.pin.names.bytes, server->link.pin.names.len},
 	};
+	/* the limits of the next process decide */
+	out->slot.is_dirty = server->slot.is_dirty && !server->slot.is_surplus;
 	out->slot.born_us = ago(offer, server->slot.born_us);
 	out->slot.rested_us = ago(offer, server->slot.rested_us);
 	out->link.idle_xact_us = ago(offer, server->link.idle_xact_us);

@@ -662,8 +662,10 @@ void pool_mark_dirty(struct pool *pool)
 	for (int state = SLOT_NONE + 1; state < SLOT_STATE_COUNT; state++) {
 		if (state == SLOT_ACTIVE_CANCEL)
 			continue;
-		list_for (slot, &pool->slots[state], node)
+		list_for (slot, &pool->slots[state], node) {
 			slot->is_dirty = true;
+			slot->is_surplus = false;
+		}
 	}
 	pool->has_dirty = true;
 	central_forget_login_params(exchange_view(pool), pool->part.whole);
@@ -673,6 +675,7 @@ void pool_mark_dirty(struct pool *pool)
 void pool_mark_slot_dirty(struct slot *slot)
 {
 	slot->is_dirty = true;
+	slot->is_surplus = false;
 	slot->pool->has_dirty = true;
 	pool_schedule(slot->pool);
 }

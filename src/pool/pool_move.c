@@ -44,6 +44,8 @@ void pool_move_in(struct pool *pool, struct slot *slot, struct pool_request *req
 	bool is_too_many =
 	    !was->is_carried && (conn_limits_is_exceeded(pool, CONN_LIMIT_USER) ||
 				    conn_limits_is_exceeded(pool, CONN_LIMIT_DATABASE));
-	if (was->is_dirty || !place || is_too_many)
+	bool must_go = was->is_dirty || !place || slot->is_dirty;
+	if (must_go || is_too_many)
 		pool_mark_slot_dirty(slot);
+	slot->is_surplus = is_too_many && !must_go;
 }

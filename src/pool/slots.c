@@ -124,8 +124,8 @@ void slot_enter(
 	slot->pool = pool;
 	slot->born_us = now_us;
 	slot->cancels_in_flight = 0;
-	slot->is_dirty = slot->is_misplaced = slot->was_checked = slot->was_lent =
-	    false;
+	slot->is_dirty = slot->is_surplus = slot->is_misplaced = false;
+	slot->was_checked = slot->was_lent = false;
 	put_into_list(slot, state);
 	count_here(pool, 1);
 	if (!slot->is_carried)

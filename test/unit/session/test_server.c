@@ -370,6 +370,34 @@ static void fast_close_ends_idle_sessions(void **state)
 	stage_free(&stage);
 }
 
+/* One that has come with its client from another process, and exceeds a limit. */
+static void fast_close_leaves_surplus_servers(void **state)
+{
+	(void)state;
+	struct stage *stage =
+	    stage_new("", "pool_mode = session\nserver_fast_close = 1\n");
+	struct peer *client, *server;
+
+	stage_pair(stage, &client, &server);
+	for (int i = 0; i < 2; i++) {
+		peer_text(client, 'Q', "one");
+		peer_hear(server, 'Q');
+		struct slot *slot =
+		    container_of(list_first(&stage_pool(stage)->slots[SLOT_ACTIVE]),
+			struct slot, node);
+		slot->is_dirty = slot->is_surplus = true;
+		peer_answer(server, "ONE", 'I');
+		peer_hear(client, 'Z');
+		broker_schedule(stage_pool(stage));
+		stage_settle(stage);
+	}
+	catalog_mark_dirty(stage->site.catalog, NULL);
+	assert_string_equal(
+	    peer_last_words(client), "E:FATAL:database configuration changed");
+	peer_last_words(server);
+	stage_free(&stage);
+}
+
 static void pause_closes_resting_servers_and_keeps_clients(void **state)
 {
 	(void)state;
@@ -479,6 +507,7 @@ int main(void)
 	    cmocka_unit_test(reconnect_waits_for_the_query),
 	    cmocka_unit_test(address_that_is_lost_closes_its_servers),
 	    cmocka_unit_test(fast_close_ends_idle_sessions),
+	    cmocka_unit_test(fast_close_leaves_surplus_servers),
 	    cmocka_unit_test(pause_closes_resting_servers_and_keeps_clients),
 	    cmocka_unit_test(kill_closes_everything),
 	    cmocka_unit_test(kill_reaches_a_dial),
