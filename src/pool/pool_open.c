@@ -423,8 +423,8 @@ struct verdict pool_open_next(struct pool *pool, uint64_t now_us)
 	if (pool->balance.wanted && opens_for_host(pool, now_us))
 		return (struct verdict){.kind = VERDICT_DIAL, .wake_us = UINT64_MAX};
 	/* a server that rests at another worker is available sooner than a new
-	 * connection */
-	if (is_for_any && !is_for_replica &&
+	 * connection, and sooner than one whose test hangs */
+	if ((is_for_any || waiter) && !is_for_replica &&
 	    exchange_await_help(pool, waiter, now_us, &wake_us))
 		return (struct verdict){.kind = VERDICT_NONE, .wake_us = wake_us};
 	if (is_for_any)

@@ -185,6 +185,7 @@ static const char *const verdicts[] = {
     [VERDICT_REST] = "rest",
     [VERDICT_RETIRE] = "retire",
     [VERDICT_HAND] = "hand",
+    [VERDICT_RESET] = "reset",
     [VERDICT_ADMIT] = "admit",
 };
 
@@ -861,6 +862,11 @@ static const struct {
     {"own_server_is_awaited",
 	"hold 0 a; hold 1 b; give a; ask 1 c; next 1; wake 2; note look; ms 2; next 1;"
 	"look 0 hand 1"},
+    /* nor does one wait for the reset query of such a server for longer */
+    {"own_server_under_test_is_not_awaited",
+	"hold 0 a; hold 1 b; give a; set server_reset_query reset;"
+	"set server_reset_query_always 1; give b reset; ask 1 c; next 1; wake 2;"
+	"note look; ms 2; next 1; look 0 hand 1"},
     /* a server that is given back goes to another site's client only if that site lets
      * its client wait */
     {"given_back_while_own_server_is_awaited",
