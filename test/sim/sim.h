@@ -77,6 +77,8 @@ struct world {
 		unsigned starts;  /* of a thousand parameters in startup packets */
 		unsigned crowd;   /* of a thousand logins: to one pool */
 		unsigned crowded; /* which */
+		/* so long does a server take at most to handle a request to cancel */
+		unsigned cancel_us;
 	} habits;
 	struct {
 		uint64_t queries, errors, logins, refused, cancels, commands, faults,

@@ -13,7 +13,7 @@
 #include "sim_process.h"
 
 /* Turns between two looks; and how long a client may wait while a server rests. */
-enum { EVERY = 16, RESTS_MOST_US = 1000000, ORDER_US = 100000, ALONE_US = 60000000 };
+enum { EVERY = 16, RESTS_MOST_US = 500000, ORDER_US = 100000, ALONE_US = 60000000 };
 
 /* The pool in which a client waits while a server rests, here and at another worker. */
 static struct odd {
@@ -81,6 +81,14 @@ static bool is_held(const struct pool *pool)
 	       pool->is_scheduled || pool->is_killed;
 }
 
+/* Whether the first of them has waited for long. */
+static bool has_waiter(const struct pool *pool)
+{
+	const struct pool_request *first = queue_first_waiter(pool);
+
+	return first && first->queued_us + RESTS_MOST_US < world.now_us;
+}
+
 /* A client waits although a server rests: not for long. */
 static void check_odd(
     struct odd *odd, const void *pool, bool is_odd, const struct database *database)
@@ -99,7 +107,7 @@ static void check_odd(
 static void check_rest(const struct pool *pool)
 {
 	check_odd(&odd_here, pool,
-	    !is_held(pool) && queue_first_waiter(pool) && queue_idle_slot(pool),
+	    !is_held(pool) && has_waiter(pool) && queue_idle_slot(pool),
 	    pool->database);
 }
 
@@ -107,7 +115,7 @@ static void check_rest(const struct pool *pool)
 static void check_rest_elsewhere(const struct pool *pool)
 {
 	const struct central_pool *whole = pool->part.whole;
-	bool has_idle = false, has_waiter = false;
+	bool has_idle = false, waits = false;
 
 	for (unsigned i = 0; i < pool->database->catalog->view.central->worker_count;
 	     i++) {
@@ -117,9 +125,9 @@ static void check_rest_elsewhere(const struct pool *pool)
 		if (!other || is_held(other))
 			continue;
 		has_idle = has_idle || queue_idle_slot(other);
-		has_waiter = has_waiter || queue_first_waiter(other);
+		waits = waits || has_waiter(other);
 	}
-	check_odd(&odd_elsewhere, whole, has_idle && has_waiter, pool->database);
+	check_odd(&odd_elsewhere, whole, has_idle && waits, pool->database);
 }
 
 /* ---- the order of waiting ---- */

@@ -996,14 +996,18 @@ static void worked(struct event *e)
 
 /* ---- the start ---- */
 
-static void handle_cancel(struct session *carrier, uint32_t pid, uint32_t secret)
+/* The key was read earlier: PostgreSQL starts a process for each request. */
+static void cancel(struct event *e)
 {
-	struct session *s;
+	struct session *carrier = container_of(e, struct session, work), *s;
+	size_t len;
+	const uint8_t *p = actor_bytes(&carrier->actor, &len);
 
-	note("server gets cancel", pid, 0);
+	note("server gets cancel", get_u32(p + 8), 0);
 	world.counts.cancels++;
 	list_for (s, &carrier->host->sessions, node) {
-		if (s->pid != pid || s->secret != secret || !s->is_started)
+		if (s->pid != get_u32(p + 8) || s->secret != get_u32(p + 12) ||
+		    !s->is_started)
 			continue;
 		if (s->is_busy) {
 			s->is_cancelled = true;
@@ -1053,7 +1057,13 @@ static size_t start(struct session *s, const uint8_t *p, size_t len)
 		return size;
 	}
 	if (code == CANCEL_CODE) {
-		handle_cancel(s, get_u32(p + 8), get_u32(p + 12));
+		s->is_busy = s->actor.is_unresponsive = true;
+		s->work.run = cancel;
+		if (world.habits.cancel_us)
+			event_in(&s->work,
+			    draw_below(&s->host->rng, world.habits.cancel_us));
+		else
+			cancel(&s->work);
 		return 0;
 	}
 	if (world.now_us < s->host->starts_until_us) {

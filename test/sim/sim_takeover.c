@@ -109,8 +109,8 @@ void takeover_process_over(struct process *p)
 {
 	bool is_alone = process_count_alive() == 0;
 	/* it has no socket: whoever has started it starts it again */
-	bool has_not_begun = !p->is_up && !p->is_reboot &&
-			     world.options.faults & FAULT_CALLS;
+	bool has_not_begun =
+	    !p->is_up && !p->is_reboot && world.options.faults & FAULT_CALLS;
 
 	operator.changed_us = world.now_us;
 	if (operator.victim == p)
@@ -124,8 +124,8 @@ void takeover_process_over(struct process *p)
 	    "process %d ends with %d", p->pid, p->code);
 	MUST(p->is_killed || p->code != 0 || !is_alone || world.counts.kills,
 	    "process %d ends although nobody has taken over", p->pid);
-	MUST(!is_alone || has_not_begun || world.counts.kills,
-	    "nobody serves any more");
+	MUST(
+	    !is_alone || has_not_begun || world.counts.kills, "nobody serves any more");
 	/* what is left serves those who are there, and lets nobody in */
 	if (!is_alone && (has_younger(p) ||
 			     (p->is_killed ? !p->is_up : p->code == 0 || p->is_reboot)))

@@ -192,4 +192,5 @@ void world_init(const struct sim_options *options)
 	world.habits.starts = one_of(&rng, 200, 600, 50);
 	world.habits.crowd = one_of(&rng, 0, 900, 500);
 	world.habits.crowded = (unsigned)draw(&rng);
+	world.habits.cancel_us = one_of(&rng, 0, 3000, 20000);
 }
