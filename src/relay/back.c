@@ -647,7 +647,9 @@ static enum step back_message(struct conn *conn, const struct message *m)
 	}
 	if (is_plain(server, m))
 		return back_pass(server, client, m);
-	if (m->type == 'E' && is_unused(server) && !server->link.params.is_applying)
+	/* the pooler's SETs may be answered, and a fence be waited for */
+	if (m->type == 'E' && is_unused(server) &&
+	    (!server->link.params.is_applying || !pipeline_count(&server->pipeline)))
 		return back_last_words(server, m);
 	step = back_look(server, client, m);
 	if (step == STEP_NEXT)

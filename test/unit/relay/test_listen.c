@@ -319,6 +319,30 @@ static void client_leaves_while_it_waits(void **state)
 	stage_free(&stage);
 }
 
+/* The client has not used the server, and gets another one: it is not told why that one
+ * ends. */
+static void server_ends_while_its_client_waits(void **state)
+{
+	static const char words[] = "SFATAL\0C57P01\0Mterminating\0";
+
+	(void)state;
+	begin(KEEP);
+	struct peer *one = stage_login(stage, "u", NULL, NULL);
+	struct peer *two = stage_login(stage, "u", NULL, NULL);
+	run(one, "notify news", "NOTIFY", 'I');
+	peer_hear(one, 'Z');
+	peer_text(two, 'Q', "select 2");
+	peer_hear(hub, 'S');
+	peer_put(server, 'E', words, sizeof(words));
+	stage_settle(stage);
+	peer_close(server);
+	server = stage_ready_server(stage);
+	peer_hear(server, 'Q');
+	peer_answer(server, "SELECT 1", 'I');
+	assert_string_equal(peer_hear(two, 'Z'), "C:SELECT 1 Z:I");
+	stage_free(&stage);
+}
+
 /* As from PostgreSQL, where the session itself listens. */
 static void notifications_come_before_the_end_of_a_query(void **state)
 {
@@ -374,6 +398,7 @@ int main(void)
 	    cmocka_unit_test(queue_has_a_limit),
 	    cmocka_unit_test(server_changes_clients_when_its_notifications_have_come),
 	    cmocka_unit_test(client_leaves_while_it_waits),
+	    cmocka_unit_test(server_ends_while_its_client_waits),
 	    cmocka_unit_test(notifications_come_before_the_end_of_a_query),
 	};
 	return stage_run_twice(tests);
