@@ -76,6 +76,7 @@ enum state { GONE, CONNECTING, STARTING, SERVED };
 struct hearing {
 	bool listens, listens_next;
 	bool may, must;
+	bool was_must; /* at its last ReadyForQuery */
 	uint64_t since;
 	uint64_t heard;   /* the number of the last notification */
 	uint64_t checked; /* nothing is missing up to this number */
@@ -847,6 +848,8 @@ static void is_ready(struct client *c, uint8_t status)
 	if (status == 'I')
 		end_transaction(c, !c->has_failed);
 	c->has_failed = false;
+	for (int i = 0; i < CHANNELS; i++)
+		c->hearing[i].was_must = c->hearing[i].must;
 	check_told(c);
 	world.counts.queries++;
 	world.counts.transactions += status == 'I';
@@ -930,8 +933,11 @@ static void got_error(struct client *c, const uint8_t *body, size_t len)
 	/* the transaction is committed, and what it has left in the session is lost */
 	if (strcmp(f.sqlstate, "53400") == 0 && o->kind == OWES_READY) {
 		for (int i = 0; i < CHANNELS; i++)
-			c->hearing[i].listens_next = c->hearing[i].must;
+			c->hearing[i].listens_next =
+			    c->hearing[i].must && c->hearing[i].was_must;
 		end_transaction(c, true);
+		for (int i = 0; i < CHANNELS; i++)
+			c->hearing[i].may |= c->hearing[i].was_must;
 		return;
 	}
 	has_failed(c);
