@@ -273,8 +273,11 @@ int server_prepared_block(struct server *server, struct prepared_text *text)
 	struct buf buf;
 	uint32_t tag;
 
-	if (prepared_set_has(server->statements, text))
+	/* it is not the one that makes room */
+	if (prepared_set_has(server->statements, text)) {
+		prepared_set_touch(server->statements, text);
 		return 0;
+	}
 	tag = server_next_tag(server);
 	if (server_prepared_add(server, text, tag) < 0)
 		return -1;

@@ -501,6 +501,20 @@ def test_a_name_is_taken_on_every_server(make_pooler, pg, table):
     other.query("rollback")
 
 
+@pytest.mark.one_worker  # A server of another worker would be the last that is taken.
+def test_a_name_stays_taken_when_the_limit_is_lowered(make_pooler, pg):
+    """The server closes other statements than the one that the Parse meets."""
+    pooler = make(make_pooler, pg, max_prepared_statements=3)
+    client = pooler.connect()
+    for number, name in enumerate(["taken", "second", "third"], 1):
+        prepare(client, name, "select %d" % number)
+    pooler.set("max_prepared_statements", 1)
+    assert refusal(client, wire.parse("taken", "select 2")) == (
+        "42P05", 'prepared statement "taken" already exists')
+    assert rows(client, run("taken")) == [("1",)]
+    assert rows(client, run("second")) == [("2",)]
+
+
 @pytest.mark.one_worker  # Each worker has its own texts, and numbers them.
 def test_views_and_counters(make_pooler, pg):
     pooler = make(make_pooler, pg)
