@@ -50,6 +50,7 @@ PIECES = [("pieces, %s" % e, "transaction", 200, e) for e in ENGINES]
 SESSION_PIECES = [("session in pieces, %s" % e, "session", 200, e) for e in ENGINES]
 SCHEMA = [("schema, %s, %d workers" % (e, n), "transaction", 200, e, n) for e in ENGINES for n in (1, 3)]
 ENGINES_AND_WORKERS = [("%s, %d workers" % (e, n), "transaction", 200, e, n) for e in ENGINES for n in (1, 3)]
+WORKERS = [("%s, 4 workers, %d prepared" % (e, n), "transaction", n, e, 4) for e in ENGINES for n in (2, 200)]
 # Pools of 1 to 3 servers.
 KEEP = {"keep_%d" % size: [("keep %d, %s, %d workers" % (size, e, n), "keep_%d" % size, prepared, e, n)
                            for prepared, (e, n) in zip((200, 2, 200, 2), [(e, n) for n in (1, 3) for e in ENGINES])]
@@ -57,9 +58,9 @@ KEEP = {"keep_%d" % size: [("keep %d, %s, %d workers" % (size, e, n), "keep_%d" 
 # What belongs to a mode of which all bytes are split and joined is compared in the same way.
 KINDS = {"transaction": TRANSACTION, "engines": ENGINES_AND_WORKERS, "statement": STATEMENT, "session": SESSION,
          "pieces": PIECES, "session_pieces": SESSION_PIECES,
-         "schema": SCHEMA, **KEEP}
+         "schema": SCHEMA, "workers": WORKERS, **KEEP}
 CUT = {"pieces": "transaction", "session_pieces": "session"}
-AS_TRANSACTION = {"engines": "transaction", "schema": "transaction"}
+AS_TRANSACTION = {"engines": "transaction", "workers": "transaction", "schema": "transaction"}
 
 
 class Found(Exception):

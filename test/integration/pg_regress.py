@@ -38,19 +38,35 @@ def sources(bindir):
         fcntl.flock(lock, fcntl.LOCK_EX)
         stamp = os.path.join(folder, "release")
         if not os.path.exists(stamp) or open(stamp).read() != version:
+            made = folder + ".new"
+            shutil.rmtree(made, ignore_errors=True)
+            os.makedirs(made)
+            try:
+                fetch(made, major, version)
+                build(made)
+            except toolchain.Missing:
+                if not os.path.exists(stamp):  # Tests of another minor version are better than none.
+                    raise
+                return folder
+            with open(os.path.join(made, "release"), "w") as known:
+                known.write(version)
             shutil.rmtree(folder, ignore_errors=True)
-            os.makedirs(folder)
-            fetch(folder, major, version)
-            build(folder)
-            with open(stamp, "w") as made:
-                made.write(version)
+            os.rename(made, folder)
     return folder
+
+
+def nearest(versions, wanted):
+    """The wanted version, then those whose minor version is nearest."""
+    def minor(version):
+        return int(re.match(r"\d+\.(\d+)", version).group(1))
+
+    return sorted({wanted, *versions}, key=lambda v: (v != wanted, abs(minor(v) - minor(wanted)), v))
 
 
 def fetch(folder, major, version):
     """Fetches the two packages with lists of packages of its own, so that nothing on the machine
-    changes. A version that the archive no longer has is replaced by the newest of the same major
-    version, whose tests are the same but for what was mended."""
+    changes. A version that the archive lists and no longer has is replaced by the nearest of the same
+    major version that can be fetched, whose tests are the same but for what was mended."""
     lists = os.path.join(folder, "apt")
     parts = os.path.join(lists, "sources")
     for name in ("sources", "state/lists/partial", "cache/archives/partial"):
@@ -62,21 +78,24 @@ def fetch(folder, major, version):
         text = re.sub(r"^deb( .*)$", r"deb\1\ndeb-src\1", text, flags=re.M)
         with open(os.path.join(parts, os.path.basename(path)), "w") as ours:
             ours.write(text)
-    apt = ["apt-get", "-q", "-o", "Dir::Etc::sourcelist=-", "-o", "Dir::Etc::sourceparts=" + parts,
+    options = ["-q", "-o", "Dir::Etc::sourcelist=-", "-o", "Dir::Etc::sourceparts=" + parts,
            "-o", "Dir::State::lists=%s/state/lists" % lists, "-o", "Dir::Cache=%s/cache" % lists,
            "-o", "APT::Sandbox::User=", "-o", "Debug::NoLocking=1"]
 
     def run(*command):
-        return subprocess.run([*apt, *command], cwd=folder, capture_output=True, text=True,
+        return subprocess.run([*command[:1], *options, *command[1:]], cwd=folder, capture_output=True, text=True,
                               stdin=subprocess.DEVNULL, timeout=300)
 
-    run("update")
+    run("apt-get", "update")
     for command, name in ((["source", "--download-only"], "postgresql-" + major),
                           (["download"], "postgresql-server-dev-" + major)):
-        if run(*command, "%s=%s" % (name, version)).returncode != 0:
-            done = run(*command, name)
-            if done.returncode != 0:
-                raise toolchain.Missing("%s cannot be fetched: %s" % (name, done.stderr[-300:]))
+        listed = re.findall(r"\| *(\S+) *\|", run("apt-cache", "madison", name).stdout)
+        for one in nearest(listed, version):
+            done = run("apt-get", *command, "%s=%s" % (name, one))
+            if done.returncode == 0:
+                break
+        else:
+            raise toolchain.Missing("%s cannot be fetched: %s" % (name, done.stderr[-300:]))
     shutil.rmtree(lists)
 
 
