@@ -312,7 +312,8 @@ static enum step forward(struct client *client, struct server *server,
 	    resets_put_back(server, client, m) < 0)
 		return no_memory(client, server);
 	if (step == STEP_NEXT &&
-	    (is_tracked || server->link.replay || server->link.is_replay_spoilt))
+	    (is_tracked || server->link.replay || server->link.is_replay_spoilt ||
+		message_front(m->type)->flags & MSG_COPY))
 		replay_note(server, m);
 	return step;
 }

@@ -164,8 +164,8 @@ void replay_note(struct server *server, const struct message *m)
 		server->link.is_replay_spoilt = false;
 		replay_drop(server);
 		return;
-	default:
-		if (server->link.replay)
+	default: /* of a COPY */
+		if (server->link.replay || pipeline_ends_run(&server->pipeline))
 			spoil(server);
 		return;
 	}

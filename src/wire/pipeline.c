@@ -645,6 +645,17 @@ bool pipeline_is_copy_in(const struct pipeline *p)
 	return (p->copy == 'G' || p->copy == 'W') && p->copy_open;
 }
 
+bool pipeline_ends_run(const struct pipeline *p)
+{
+	uint32_t i = p->count;
+
+	if (!i || entry_at(p, i - 1)->type != 'c')
+		return false;
+	for (i--; i && entry_at(p, i - 1)->type == 'S'; i--)
+		;
+	return i && entry_at(p, i - 1)->type == 'E';
+}
+
 uint32_t pipeline_head_tag(const struct pipeline *p)
 {
 	const struct pipeline_entry *e = head_of(p);

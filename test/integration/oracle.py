@@ -95,6 +95,9 @@ class Oracle:
         self.ignored = None  # A pattern: differences that match it are only counted.
         if self.is_migrating:  # The pooler prepares such a statement anew (protocol.md 12).
             self.ignored = re.compile("wanted: .*cached plan must not change result type")
+        if self.is_keeping:
+            # Both fail, in another order: what is prepared anew is read with the search_path of now.
+            self.ignored = re.compile(r"Mbind message supplies .*\n  got: .*C42P01")
         self.recent = []
         self.poolers = []
         self.databases = []
@@ -134,7 +137,7 @@ class Oracle:
     def place(self, name, connect, database, pooler=None):
         self.pg.do("create database %s template %s" % (database, TEMPLATE))
         self.databases.append(database)
-        return oracle_links.Place(name, connect, self.tables, pooler, self.is_keeping)
+        return oracle_links.Place(name, connect, self.tables, database, pooler, self.is_keeping)
 
     def connect_directly(self, database):
         return lambda client: self.pg.client(USER, database, **STARTUP[client])
@@ -230,8 +233,18 @@ class Oracle:
             found = oracle_links.compare(place, wanted, lane)
             if found:
                 found.log = last_lines(place.pooler.log())
+                if lane.gave_up:
+                    found.log += "\n" + self.who_waits(place)
                 return found
         return None
+
+    def who_waits(self, place):
+        """Returns what the pooler and PostgreSQL say when an answer does not come."""
+        views = [row for view in ("POOLS", "CLIENTS", "SERVERS", "LISTENERS") for row in place.pooler.show(view)]
+        with self.pg.client() as owner:
+            backends = owner.query("select pid, state, wait_event, query from pg_stat_activity "
+                                   "where datname = '%s'" % place.database).rows
+        return "\n".join(map(str, views + backends))
 
     def check(self, sequence):
         """Runs one sequence and raises Found when there is a difference."""
@@ -273,6 +286,7 @@ class Oracle:
     # reducing to a minimal sequence
 
     def cut_down(self, found, sequence, seconds=40):
+        print(found, flush=True)
         until = time.monotonic() + seconds
         whole = [sequence]
         again = self.fails(sequence, found.place)

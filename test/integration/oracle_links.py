@@ -374,8 +374,9 @@ def run_lanes(lanes):
 class Place:
     """One address with its own database, and the connections that stay open to it."""
 
-    def __init__(self, name, connect, tables, pooler, hears_apart=False):
+    def __init__(self, name, connect, tables, database, pooler, hears_apart=False):
         self.name = name
+        self.database = database
         self.hears_apart = hears_apart
         self.pooler = pooler
         self.connect = connect
@@ -485,11 +486,17 @@ def without_refusals(wanted, got):
 
 
 def compare(place, wanted, lane):
-    """Returns the first difference between this lane's clients and the direct ones, or None."""
-    for client, link in sorted(lane.links.items()):
-        expected = wanted[client]
-        if lane.gave_up and len(link.heard) < len(expected.heard):
-            return Difference(place, client, expected.heard, link.heard, "; notifications")
+    """Returns the first difference between this lane's clients and the direct ones, or None. A client that
+    only lacks something may wait for another one."""
+    def lacks(client):
+        return wanted[client].said[:len(lane.links[client].said)] == lane.links[client].said
+
+    for client in sorted(lane.links, key=lambda client: (lacks(client), client)):
+        expected, link = wanted[client], lane.links[client]
+        missing = [c for c in sorted(wanted) if len(lane.links[c].heard) < len(wanted[c].heard)]
+        if lane.gave_up and lacks(client) and missing:
+            return Difference(place, missing[0], wanted[missing[0]].heard, lane.links[missing[0]].heard,
+                              "; notifications")
         if link.said != expected.said:
             rest, told = without_refusals(expected.said, link.said)
             if rest != told:

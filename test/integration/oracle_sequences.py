@@ -317,6 +317,8 @@ class Maker:
         """Ends with tables and sessions restored, whatever happened before."""
         how = self.pick(("discard all", "deallocate all", "keep"))
         for self.client in range(1, clients + 1):
+            if self.keeping:  # Behind a COPY that has no end it would not be sent.
+                self.say("c")
             self.say("S")
             self.say("wait")
             self.say("Q", "rollback")

@@ -103,6 +103,58 @@ static void lost_statement_is_prepared_again(void **state)
 	stage_free(&stage);
 }
 
+/* The server has read the Sync as COPY data, so it is still in the transaction of the COPY. */
+static void nothing_is_repeated_behind_a_copy(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = prepared(&client, &server);
+
+	run(client);
+	peer_put(client, 'S', NULL, 0);
+	assert_hears(server, 'S', "B E:: S");
+	peer_put(server, '2', NULL, 0);
+	peer_put(server, 'G', "\0\0\0", 3);
+	assert_hears(client, 'G', "2 G");
+	peer_put(client, 'c', NULL, 0);
+	run(client);
+	peer_put(client, 'S', NULL, 0);
+	assert_hears(server, 'H', "c H");
+	peer_text(server, 'C', "COPY 0");
+	assert_hears(server, 'S', "B E:: S");
+	refuse(server, lost, sizeof(lost));
+	peer_ready(server, 'I');
+	assert_hears(client, 'Z', "C:COPY 0 E:ERROR:prepared statement does not exist Z:I");
+	assert_heard(server, "");
+	/* the next cycle */
+	run(client);
+	peer_put(client, 'S', NULL, 0);
+	assert_hears(server, 'S', "C:SPGBOUNCER_1 P B E:: S");
+	stage_free(&stage);
+}
+
+/* A COPY of a Query ends nothing. */
+static void lost_statement_behind_a_copy_of_a_query(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = prepared(&client, &server);
+
+	peer_text(client, 'Q', "copy t from stdin");
+	peer_put(client, 'c', NULL, 0);
+	run(client);
+	peer_put(client, 'S', NULL, 0);
+	peer_hear(server, 'H');
+	peer_put(server, 'G', "\0\0\0", 3);
+	peer_text(server, 'C', "COPY 0");
+	peer_ready(server, 'I');
+	assert_hears(server, 'S', "B E:: S");
+	refuse(server, lost, sizeof(lost));
+	peer_ready(server, 'I');
+	assert_hears(server, 'S', "C:SPGBOUNCER_1 P B E:: S");
+	stage_free(&stage);
+}
+
 /* The client's messages come in two parts, wherever they are cut. */
 static void lost_statement_of_a_cut_replay(void **state)
 {
@@ -263,6 +315,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(statements_are_forgotten_by_a_tag_that_is_cut),
 	    cmocka_unit_test(lost_statement_is_prepared_again),
+	    cmocka_unit_test(nothing_is_repeated_behind_a_copy),
+	    cmocka_unit_test(lost_statement_behind_a_copy_of_a_query),
 	    cmocka_unit_test(lost_statement_of_a_cut_replay),
 	    cmocka_unit_test(second_failure_is_the_clients),
 	    cmocka_unit_test(without_sync_ours_ends_what_failed),
