@@ -1,5 +1,6 @@
 """LISTEN in transaction mode with session_state=keep: one connection listens for all clients."""
 
+import contextlib
 import os
 import select
 import signal
@@ -249,6 +250,75 @@ def test_connection_that_does_not_answer_is_not_waited_for(make):
     three.query("notify news, 'z'")
     two.query("notify news, 'z'")
     assert [sender(one.recv()) for _ in range(2)] == [own_pid(three), own_pid(two)]
+
+
+@pytest.fixture(params=["another's", "its own"])
+def held(make, workers, request):
+    """(the pooler, who listens, who has notified, whose query waits, what ends the wait). The connection that
+    listens does not answer, and for that a client waits that gets the server of another one, or listens."""
+    pooler = make(2, workers=workers)
+    one, two, three = owner(pooler), owner(pooler), owner(pooler)
+    one.query("listen news")
+    two.query("notify news, 'x'")
+    assert heard(one, 1) == [("news", "x")]
+    stopped = int(listening_pid(pooler))
+    os.kill(stopped, signal.SIGSTOP)
+    waits = three if request.param == "another's" else one
+    waits.send(wire.query("select 'held'"))
+    waiting.wait_for(lambda: any(row["link"] for row in pooler.show("SERVERS")), "it has a server")
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.kill, stopped, signal.SIGCONT)
+        yield pooler, one, two, waits, stack.close
+
+
+def got_held(client):
+    return wire.Result(client.recv_until("Z")).value == "held"
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["", "it never answers"])
+def test_pause_while_a_query_waits_for_the_connection(held, is_late):
+    """PAUSE waits for that query, and the connection is still there afterwards."""
+    pooler, one, two, waits, end = held
+    pooler.admin.send(wire.query("PAUSE"))
+    assert not pooler.admin.has_data(0.2)
+    if not is_late:
+        end()
+    assert got_held(waits)
+    assert wire.Result(pooler.admin.recv_until("Z")).tag == "PAUSE"
+    two.send(wire.query("notify news, 'y'"))
+    assert not two.has_data(0.2)
+    if is_late:
+        end()
+    pooler.admin.query("RESUME")
+    two.recv_until("Z")
+    assert heard(one, 1) == [("news", "y")]
+
+
+def test_reload_while_a_query_waits_for_the_connection(held, pg):
+    """The database has moved: the query is served, and who listens is told."""
+    pooler, one, two, waits, end = held
+    pooler.databases["db"] = pg.conn(dbname="template1", pool_size=2)
+    pooler.change()
+    end()
+    assert waits is one or got_held(waits)
+    assert two.value("select current_database()") == "template1"
+    assert one.recv_until("E")[-1].field("M") == LOST
+
+
+def test_kill_while_a_query_waits_for_the_connection(held):
+    pooler, one, two, waits, end = held
+    pooler.admin.query("KILL db")
+    pooler.admin.query("RESUME db")
+    for client in (one, two, waits):
+        client.sock.settimeout(10)
+        with pytest.raises((wire.Closed, ConnectionError)):
+            while True:
+                client.recv()
+    end()
+    new = owner(pooler)
+    new.query("listen news")
+    new.query("notify news, 'z'")
+    assert heard(new, 1) == [("news", "z")]
 
 
 def test_settings_of_the_first_client_end(make):
