@@ -36,10 +36,6 @@ enum takeover_frame {
 	TAKEOVER_STRAY = 'k',
 };
 
-/* How the text begins with which a process refuses a format that it does not know.  The
- * new process then asks for an older one, so released versions must keep it. */
-#define TAKEOVER_FORMAT_TEXT "takeover format"
-
 /* ---- the old process ---- */
 
 /* The process verb "takeover" (site.h). */
@@ -56,7 +52,6 @@ void takeover_stop_giving(struct daemon *d);
 struct takeover_terms {
 	int fd;        /* the socket for the frames */
 	int console;   /* the console's, which stays open until it has let go */
-	int format;    /* of the records */
 	int pid;       /* 0: unknown */
 	bool has_gone; /* nobody answers any more: it may have been killed */
 };

@@ -18,7 +18,6 @@
 struct packed_record {
 	struct node node;
 	enum record_kind kind;
-	int format;     /* of the bytes */
 	int fd;         /* owned until it is unpacked; -1: none */
 	bool is_linked; /* a client whose server is in the next one */
 	size_t len;
@@ -27,7 +26,7 @@ struct packed_record {
 
 /* The packed record owns fd from now on. */
 struct packed_record *packed_record_new(
-    enum record_kind kind, int format, const uint8_t *bytes, size_t len, int fd);
+    enum record_kind kind, const uint8_t *bytes, size_t len, int fd);
 /* It must not be in a list. */
 void packed_record_free(struct packed_record **packed);
 

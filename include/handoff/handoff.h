@@ -26,13 +26,12 @@ struct handoff_counts {
 	size_t clients; /* how many of the silent ones are clients */
 };
 
-/* Stops what can be moved.  format: that of the records.  is_first: the listeners too.
+/* Stops what can be moved.  is_first: the listeners too.
  * In later rounds, resting servers needed by clients that stay are not moved.  To be
  * called repeatedly until nothing is pending, and busy ones have had enough time. */
-void handoff_stop(
-    struct site *site, int format, bool is_first, struct handoff_counts *counts);
+void handoff_stop(struct site *site, bool is_first, struct handoff_counts *counts);
 /* Whether another round could move something.  Stops nothing. */
-bool handoff_has_more(struct site *site, int format);
+bool handoff_has_more(struct site *site);
 
 /* Is given one record and its descriptor (-1: none).  -1: no more records are taken. */
 typedef int handoff_emit_fn(void *ctx, const struct record *record, int fd);

@@ -5,10 +5,8 @@
  *
  * A record is encoded as a flat sequence of fields: numbers in network byte order,
  * strings and lists with their length in front.  The encoding does not describe its
- * fields, so both sides must use the same format.  RECORD_FORMAT is increased with
- * every release that adds a field; formats down to RECORD_FORMAT_OLDEST are written and
- * read as well, without the fields that they do not have, so that a process can take
- * over an older or a newer one.
+ * fields, so both sides must use the same format: a process that asks for another one
+ * than RECORD_FORMAT is refused.  The number is increased with each change of a field.
  *
  * Times are sent as how long ago they were, because clocks differ between processes.
  * Bits and values of tracked parameters are in the order of the names in the sender's
@@ -31,21 +29,6 @@
 #include "wire/pipeline.h"
 
 enum {
-	RECORD_FORMAT_OLDEST = 2,
-	RECORD_FORMAT_SLOW = 3,    /* since then: record_client.slow, link.since_us */
-	RECORD_FORMAT_SALTS = 4,   /* since then: record_origin.mock_secret */
-	RECORD_FORMAT_PRIMARY = 5, /* since then: record_database.primary */
-	/* since then: record_var.encoding, link.settling.unsettled, link.put_back */
-	RECORD_FORMAT_ENCODINGS = 6,
-	/* since then: record_client.block, link.schema.is_unusual */
-	RECORD_FORMAT_BLOCKS = 7,
-	RECORD_FORMAT_ADDRESSES = 8, /* since then: record_database.addresses */
-	/* since then: link.pin, record_server.own_settings; LEAK_UNSEEN in effects */
-	RECORD_FORMAT_PINS = 9,
-	/* since then: record_client.kept; record_server.pin_names, kept and own_kept,
-	 * which take the place of own_settings */
-	RECORD_FORMAT_KEPT = 10,
-	RECORD_FORMAT_SEQUENCES = 11, /* since then: record_client.reads_sequences */
 	RECORD_FORMAT = 11,
 };
 
@@ -236,18 +219,13 @@ struct record {
 	};
 };
 
-static inline bool record_is_known_format(int format)
-{
-	return format >= RECORD_FORMAT_OLDEST && format <= RECORD_FORMAT;
-}
-
 /* Appends the fields of the record to out, without kind and length.  If there is no
  * memory, out->failed is set. */
-void record_encode(const struct record *record, int format, struct buf *out);
+void record_encode(const struct record *record, struct buf *out);
 /* Decodes the fields of a record of this kind.  Lists are allocated in arena; strings
  * and bytes are borrowed and point into `bytes`.  -1: malformed, and *record must not
  * be used. */
-int record_decode(struct record *record, enum record_kind kind, int format,
-    const uint8_t *bytes, size_t len, struct arena *arena);
+int record_decode(struct record *record, enum record_kind kind, const uint8_t *bytes,
+    size_t len, struct arena *arena);
 
 #endif

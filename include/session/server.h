@@ -144,8 +144,7 @@ struct link {
 					     are not yet answered; NULL: none */
 	/* one reference: the text of a long Parse that is still arriving; NULL: none */
 	struct prepared_text *parsing;
-	uint64_t since_us; /* when it began, or when it was taken over from a process
-			      of an older version */
+	uint64_t since_us; /* when it began */
 	/* since when it is idle in a transaction; 0: it is not */
 	uint64_t idle_xact_us;
 	struct {

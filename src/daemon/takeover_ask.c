@@ -22,10 +22,9 @@ enum { PATIENCE_S = 30, ANSWER_MOST = 1024 * 1024, FDS_ROOM = 16 };
 
 struct call {
 	int fd;
-	int passed;           /* the descriptor that was received, or -1 */
-	int peer_pid;         /* of the process that began to listen; 0: unknown */
-	bool is_lost;         /* the connection has ended */
-	bool is_other_format; /* it was refused because of the format */
+	int passed;   /* the descriptor that was received, or -1 */
+	int peer_pid; /* of the process that began to listen; 0: unknown */
+	bool is_lost; /* the connection has ended */
 	struct buf in;
 };
 
@@ -109,8 +108,7 @@ static int receive_more(struct call *call, struct err *err)
 }
 
 /* 1: the old process is ready.  -1 and err: it refuses.  0: neither. */
-static int read_answer(
-    struct call *call, const uint8_t *message, size_t size, struct err *err)
+static int read_answer(const uint8_t *message, size_t size, struct err *err)
 {
 	struct error_fields f;
 
@@ -123,8 +121,6 @@ static int read_answer(
 	if (message[0] != 'E')
 		return 0;
 	codec_read_error(message + 5, size - 5, &f);
-	call->is_other_format =
-	    strncmp(f.message, TAKEOVER_FORMAT_TEXT, strlen(TAKEOVER_FORMAT_TEXT)) == 0;
 	return err_set(err, "takeover refused by the running process: %s", f.message);
 }
 
@@ -143,39 +139,23 @@ static int await_ready(struct call *call, struct err *err)
 				return -1;
 			continue;
 		}
-		int result = read_answer(call, call->in.bytes, (size_t)frame.size, err);
+		int result = read_answer(call->in.bytes, (size_t)frame.size, err);
 		buf_shift(&call->in, (size_t)frame.size);
 		if (result != 0)
 			return result < 0 ? -1 : 0;
 	}
 }
 
-static int command(struct call *call, int format, struct err *err)
+static int command(struct call *call, struct err *err)
 {
 	char text[32];
 	struct buf out;
 
-	call->is_other_format = false;
-	snprintf(text, sizeof(text), "TAKEOVER %d", format);
+	snprintf(text, sizeof(text), "TAKEOVER %d", RECORD_FORMAT);
 	buf_init(&out, 0);
 	codec_put_query(&out, text);
-	return say(call, &out, err) < 0 ? -1 : await_ready(call, err);
-}
-
-/* An older process knows older formats only. */
-static int agree(struct call *call, int *format, struct err *err)
-{
-	struct err ignored;
-
-	*format = RECORD_FORMAT;
-	while (command(call, *format, err) < 0) {
-		if (!call->is_other_format || *format == RECORD_FORMAT_OLDEST)
-			return -1;
-		/* ReadyForQuery follows the error */
-		if (await_ready(call, &ignored) < 0)
-			return -1;
-		--*format;
-	}
+	if (say(call, &out, err) < 0 || await_ready(call, err) < 0)
+		return -1;
 	if (call->passed < 0)
 		return err_set(err, "takeover: the running process sent no socket");
 	return 0;
@@ -200,7 +180,7 @@ int takeover_ask(
 		result = say(&call, &out, err) < 0 ? -1 : await_ready(&call, err);
 	}
 	if (result == 0)
-		result = agree(&call, &terms->format, err);
+		result = command(&call, err);
 	buf_done(&call.in);
 	terms->pid = call.peer_pid;
 	terms->has_gone = result < 0 && call.is_lost;

@@ -53,7 +53,6 @@ struct giving {
 	uint64_t drain_until_us; /* UINT64_MAX: no limit */
 	size_t console_count;
 	int taker_pid;
-	int format;    /* of the records that the new process has asked for */
 	bool is_first; /* the first round is in progress */
 	bool is_cut;   /* the channel has ended; it is freed at the deadline `due` */
 };
@@ -291,7 +290,7 @@ static int emit(void *ctx, const struct record *record, int fd)
 	int result;
 
 	buf_init(&bytes, 0);
-	record_encode(record, o->giving->format, &bytes);
+	record_encode(record, &bytes);
 	result = bytes.failed
 		     ? err_set(&o->err, "%s", error_text(ERROR_OUT_OF_MEMORY))
 		     : fd_channel_send(o->giving->channel, (uint8_t)record->kind,
@@ -340,7 +339,7 @@ static void stop_site(struct site *site, void *ctx)
 	struct giving *g = ctx;
 	struct handoff_counts own;
 
-	handoff_stop(site, g->format, g->is_first, &own);
+	handoff_stop(site, g->is_first, &own);
 	g->counts.silent += own.silent;
 	g->counts.pending += own.pending;
 	g->counts.busy += own.busy;
@@ -431,16 +430,11 @@ static void drop_rest(struct site *site)
 		conn_doom_quietly(&client->conn, error_text(ERROR_DRAIN_TIMEOUT));
 }
 
-struct more {
-	int format;
-	bool is_there;
-};
-
 static void look_for_more(struct site *site, void *ctx)
 {
-	struct more *more = ctx;
+	bool *has_more = ctx;
 
-	more->is_there = more->is_there || handoff_has_more(site, more->format);
+	*has_more = *has_more || handoff_has_more(site);
 }
 
 static void refuse_paused(struct site *site)
@@ -451,15 +445,15 @@ static void refuse_paused(struct site *site)
 static void serve_rest(struct giving *g)
 {
 	struct site *site = &g->d->site;
-	struct more more = {.format = g->format};
+	bool has_more = false;
 	bool is_over = giving_now(g) >= g->drain_until_us;
 	size_t client_count = workers_client_count(site);
 
 	/* no round begins during a reload, whose changes must not be put in force
 	 * within one */
 	if (g->channel && !reload_run_is_reading(site))
-		(void)workers_each(site, look_for_more, &more);
-	if (more.is_there && !is_over && site->shutdown == SHUTDOWN_NONE) {
+		(void)workers_each(site, look_for_more, &has_more);
+	if (has_more && !is_over && site->shutdown == SHUTDOWN_NONE) {
 		hold_still(g);
 		return;
 	}
@@ -576,12 +570,13 @@ static int refuse(const struct daemon *d, int format, struct err *err)
 {
 	const struct site *site = &d->site;
 
-	if (!record_is_known_format(format))
+	/* Later versions know by the beginning of this text that they may ask for an
+	 * older format. */
+	if (format != RECORD_FORMAT)
 		return err_set(err,
-		    TAKEOVER_FORMAT_TEXT
-		    " %d is not known here, only %d to %d: the two processes are of "
-		    "different versions",
-		    format, RECORD_FORMAT_OLDEST, RECORD_FORMAT);
+		    "takeover format %d is not known here, only %d: the two processes "
+		    "are of different versions",
+		    format, RECORD_FORMAT);
 	if (d->giving)
 		return err_set(err, "a takeover is under way");
 	if (takeover_is_beginning(d))
@@ -609,7 +604,6 @@ int takeover_give(
 	g = mem_zero(sizeof(*g));
 	g->d = d;
 	g->is_first = true;
-	g->format = format;
 	g->taker_pid = console->conn.peer_pid;
 	g->channel = fd_channel_new(site->loop, ends[0], &giving_ops, g);
 	deadline_init(&g->due, giving_due);

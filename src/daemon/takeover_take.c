@@ -41,7 +41,6 @@ struct taking {
 	struct err err;
 	enum phase phase;
 	struct unpacked_counts counts;
-	int format; /* of the records */
 	int old_pid;
 	int console;      /* of the old process, which would give up if it were closed
 			     before it has let go; or -1 */
@@ -285,7 +284,7 @@ static void collect(
 {
 	struct arena *arena = arena_new();
 	struct record record;
-	int result = record_decode(&record, kind, t->format, bytes, len, arena);
+	int result = record_decode(&record, kind, bytes, len, arena);
 
 	if (result < 0)
 		err_set(&t->err, "what came cannot be read (%c, %zu bytes)", kind, len);
@@ -298,8 +297,7 @@ static void collect(
 	} else if (kind == RECORD_LISTENER) {
 		listen_take(&t->d->site, fd, record.listener.is_unix);
 	} else {
-		lay_aside(
-		    t, &record, packed_record_new(kind, t->format, bytes, len, fd));
+		lay_aside(t, &record, packed_record_new(kind, bytes, len, fd));
 	}
 	mem_wipe(&record, sizeof(record));
 	arena_free(&arena);
@@ -490,7 +488,6 @@ static struct taking *taking_new(struct daemon *d, const struct takeover_terms *
 
 	t->d = d;
 	t->console = terms->console;
-	t->format = terms->format;
 	t->old_pid = terms->pid;
 	t->old_process = -1;
 	t->is_first = t->is_held = true;

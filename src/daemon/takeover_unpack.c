@@ -12,12 +12,11 @@
 #include "session/workers.h"
 
 struct packed_record *packed_record_new(
-    enum record_kind kind, int format, const uint8_t *bytes, size_t len, int fd)
+    enum record_kind kind, const uint8_t *bytes, size_t len, int fd)
 {
 	struct packed_record *packed = mem_alloc(sizeof(*packed) + len);
 
-	*packed = (struct packed_record){
-	    .kind = kind, .format = format, .fd = fd, .len = len};
+	*packed = (struct packed_record){.kind = kind, .fd = fd, .len = len};
 	memcpy(packed->bytes, bytes, len);
 	return packed;
 }
@@ -39,8 +38,7 @@ void packed_record_free(struct packed_record **cp)
 static void decode(
     struct record *record, const struct packed_record *packed, struct arena *arena)
 {
-	(void)record_decode(
-	    record, packed->kind, packed->format, packed->bytes, packed->len, arena);
+	(void)record_decode(record, packed->kind, packed->bytes, packed->len, arena);
 }
 
 /* ---- batches ---- */
@@ -54,8 +52,7 @@ struct batch {
 
 static struct packed_record *copy(const struct packed_record *packed)
 {
-	return packed_record_new(
-	    packed->kind, packed->format, packed->bytes, packed->len, -1);
+	return packed_record_new(packed->kind, packed->bytes, packed->len, -1);
 }
 
 static struct packed_record *take_first(struct list *packed_records)

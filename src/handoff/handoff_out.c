@@ -36,18 +36,15 @@ static enum fate fate_of_pair(const struct client *client, const struct server *
 	return moves->is_movable(client) ? FATE_GOES : FATE_BUSY;
 }
 
-/* format: see record.h. */
-static enum fate fate_of_client(const struct client *client, int format)
+static enum fate fate_of_client(const struct client *client)
 {
 	const struct service_moves *moves = client->database->service->moves;
 	const struct server *server = client_server(client);
 
-	if (client->conn.stream.tls || client->replication || !moves ||
-	    (client->params.kept && format < RECORD_FORMAT_KEPT))
+	if (client->conn.stream.tls || client->replication || !moves)
 		return FATE_STAYS;
 	if (client->conn.held_len > UNREAD_MOST ||
-	    prepared_names_has_long(client->names) ||
-	    (client->block.state && format < RECORD_FORMAT_BLOCKS))
+	    prepared_names_has_long(client->names))
 		return FATE_BUSY;
 	if (server)
 		return fate_of_pair(client, server);
@@ -55,10 +52,9 @@ static enum fate fate_of_client(const struct client *client, int format)
 }
 
 /* For a server without a client. */
-static enum fate fate_of_server(const struct server *server, int format)
+static enum fate fate_of_server(const struct server *server)
 {
-	if (server->conn.stream.tls || server->slot.is_dirty ||
-	    (server->kept && format < RECORD_FORMAT_KEPT))
+	if (server->conn.stream.tls || server->slot.is_dirty)
 		return FATE_STAYS;
 	return server->slot.state == SLOT_IDLE || server->slot.state == SLOT_USED
 		   ? FATE_GOES
@@ -68,7 +64,6 @@ static enum fate fate_of_server(const struct server *server, int format)
 /* ---- servers at rest: theirs or ours? ---- */
 
 struct company {
-	int format;              /* in which things are described */
 	const struct pool *pool; /* the pool asked about last */
 	bool has_staying, has_going;
 };
@@ -81,8 +76,7 @@ static void look_at_asks(struct company *company, const struct list *requests)
 		if (!request->is_logged_in)
 			continue;
 		enum fate fate = fate_of_client(
-		    container_of(request, struct client, request.in_pool),
-		    company->format);
+		    container_of(request, struct client, request.in_pool));
 		company->has_staying = company->has_staying || fate == FATE_STAYS;
 		company->has_going = company->has_going || fate == FATE_GOES;
 	}
@@ -95,7 +89,7 @@ static bool look_for_company(
     struct company *company, const struct pool *pool, bool is_first)
 {
 	if (company->pool != pool) {
-		*company = (struct company){.format = company->format, .pool = pool};
+		*company = (struct company){.pool = pool};
 		look_at_asks(company, &pool->clients);
 		look_at_asks(company, &pool->waiting);
 	}
@@ -136,7 +130,7 @@ static void let_run(struct conn *conn)
 static void stop_client(struct stop *stop, struct client *client)
 {
 	struct server *server = client_server(client);
-	enum fate fate = fate_of_client(client, stop->company.format);
+	enum fate fate = fate_of_client(client);
 
 	stop->has_more = stop->has_more || fate == FATE_GOES;
 	if (!stop->counts)
@@ -161,7 +155,7 @@ static void stop_server(struct stop *stop, struct server *server)
 {
 	if (server->slot.request)
 		return; /* is described with its client */
-	if (fate_of_server(server, stop->company.format) != FATE_GOES ||
+	if (fate_of_server(server) != FATE_GOES ||
 	    look_for_company(&stop->company, server->slot.pool, stop->is_first))
 		return;
 	stop->has_more = true;
@@ -192,19 +186,17 @@ static void stop_one(void *ctx, const struct movable *thing)
 	}
 }
 
-void handoff_stop(
-    struct site *site, int format, bool is_first, struct handoff_counts *counts)
+void handoff_stop(struct site *site, bool is_first, struct handoff_counts *counts)
 {
-	struct stop stop = {
-	    .counts = counts, .company.format = format, .is_first = is_first};
+	struct stop stop = {.counts = counts, .is_first = is_first};
 
 	memset(counts, 0, sizeof(*counts));
 	movable_walk(site, stop_one, &stop);
 }
 
-bool handoff_has_more(struct site *site, int format)
+bool handoff_has_more(struct site *site)
 {
-	struct stop stop = {.counts = NULL, .company.format = format};
+	struct stop stop = {.counts = NULL};
 
 	movable_walk(site, stop_one, &stop);
 	return stop.has_more;

@@ -10,7 +10,6 @@
 #include "wire/traceparent.h"
 
 struct form {
-	int format;
 	struct buf *out;   /* NULL: decoding */
 	struct cursor *in; /* NULL: encoding */
 	struct arena *arena;
@@ -154,8 +153,6 @@ static void form_vars(struct form *f, struct record_vars *v)
 	for (size_t i = 0; i < v->count; i++) {
 		form_optional(f, &v->list[i].value);
 		form_optional(f, &v->list[i].other);
-		if (f->format < RECORD_FORMAT_ENCODINGS)
-			continue;
 		form_optional(f, &v->list[i].encoding);
 		form_optional(f, &v->list[i].other_encoding);
 	}
@@ -183,28 +180,10 @@ static void form_resets(struct form *f, struct reset_effects *v)
 	FORM_BOOL(f, v->has_default);
 }
 
-/* What texts leave behind.  Older versions do not know the bits about calls. */
-static void form_leaves(struct form *f, uint16_t *v)
-{
-	const uint16_t unknown =
-	    f->format < RECORD_FORMAT_PINS ? LEAK_UNSEEN | LEAK_PLACEHOLDER : 0;
-
-	if (f->out)
-		*v &= (uint16_t)~unknown;
-	form_u16(f, v);
-	f->is_bad = f->is_bad || (*v & unknown);
-}
-
 static void form_effects(struct form *f, struct sql_effects *v)
 {
-	form_leaves(f, &v->leaves_first);
-	form_leaves(f, &v->leaves);
-	/* an older version has not looked for calls */
-	if (f->format < RECORD_FORMAT_PINS)
-		v->leaves |= LEAK_UNSEEN;
-	if (f->format < RECORD_FORMAT_PINS &&
-	    (v->leaves & (LEAK_BIT(SET) | LEAK_BIT(CONFIG))))
-		v->leaves |= LEAK_PLACEHOLDER;
+	form_u16(f, &v->leaves_first);
+	form_u16(f, &v->leaves);
 	form_u64(f, &v->sets_first);
 	form_u64(f, &v->sets);
 	form_u64(f, &v->configs);
@@ -241,10 +220,7 @@ static void form_pin(struct form *f, struct link_pin *v)
 static void form_link(struct form *f, struct link *v, bool *is_dropping)
 {
 	form_u64(f, &v->idle_xact_us);
-	if (f->format >= RECORD_FORMAT_SLOW)
-		form_u64(f, &v->since_us);
-	else
-		v->since_us = UINT64_MAX;
+	form_u64(f, &v->since_us);
 	form_u16(f, &v->leaks.watch.expected);
 	form_u16(f, &v->leaks.watch.met);
 	form_u16(f, &v->leaks.called);
@@ -262,30 +238,20 @@ static void form_link(struct form *f, struct link *v, bool *is_dropping)
 	FORM_BOOL(f, v->unnamed.is_owned);
 	FORM_BOOL(f, v->has_forgetting_portal);
 	FORM_BOOL(f, v->is_replay_spoilt);
-	/* Older versions have another tag here.  They knew less about the unnamed
-	 * statement: whoever did not own it may have sent one (see link_restore). */
-	uint32_t tag = SERVER_TAG_UNNAMED | v->unnamed.is_sent;
-	form_u32(f, &tag);
-	v->unnamed.is_sent =
-	    tag & SERVER_TAG_UNNAMED ? (tag & 1) != 0 : !v->unnamed.is_owned;
+	/* in four bytes */
+	uint32_t is_sent = SERVER_TAG_UNNAMED | v->unnamed.is_sent;
+	form_u32(f, &is_sent);
+	f->is_bad = f->is_bad || (is_sent | 1) != (SERVER_TAG_UNNAMED | 1);
+	v->unnamed.is_sent = is_sent & 1;
 	form_u64(f, &v->params.reported);
 	form_resets(f, &v->params.reset);
 	form_u64(f, &v->params.apply_local);
-	/* what an older version did not look for may have been there */
-	v->schema.is_unusual |= f->format < RECORD_FORMAT_BLOCKS;
-	if (f->format >= RECORD_FORMAT_BLOCKS)
-		FORM_BOOL(f, v->schema.is_unusual);
-	if (f->format < RECORD_FORMAT_ENCODINGS) {
-		/* what the client's commands may have reset is not known */
-		v->params.settling.unsettled = UINT64_MAX;
-		return;
-	}
+	FORM_BOOL(f, v->schema.is_unusual);
 	form_u64(f, &v->params.settling.unsettled);
 	FORM_BOOL(f, v->params.put_back.is_there);
 	form_resets(f, &v->params.put_back.parsed);
 	form_resets(f, &v->params.put_back.bound);
-	if (f->format >= RECORD_FORMAT_PINS)
-		form_pin(f, &v->pin);
+	form_pin(f, &v->pin);
 }
 
 static void form_ledger(struct form *f, struct pipeline *v)
@@ -357,10 +323,8 @@ static void form_client(struct form *f, struct record_client *v)
 	form_u64(f, &v->requested);
 	form_u64(f, &v->own);
 	form_u64(f, &v->doubtful);
-	if (f->format >= RECORD_FORMAT_KEPT)
-		form_bytes(f, &v->kept);
-	if (f->format >= RECORD_FORMAT_SEQUENCES)
-		FORM_BOOL(f, v->reads_sequences);
+	form_bytes(f, &v->kept);
+	FORM_BOOL(f, v->reads_sequences);
 	form_statements(f, &v->statements);
 	FORM_BOOL(f, v->unnamed.is_there);
 	if (v->unnamed.is_there) {
@@ -379,14 +343,10 @@ static void form_client(struct form *f, struct record_client *v)
 	form_u64(f, &v->query_us);
 	form_u64(f, &v->xact_us);
 	form_u64(f, &v->last_us);
-	if (f->format >= RECORD_FORMAT_BLOCKS) {
-		form_u8(f, &v->block_state);
-		form_u8(f, &v->block_modes);
-		FORM_BOOL(f, v->block_has_portal);
-	}
+	form_u8(f, &v->block_state);
+	form_u8(f, &v->block_modes);
+	FORM_BOOL(f, v->block_has_portal);
 	f->is_bad = f->is_bad || v->block_state > BLOCK_FAILED;
-	if (f->format < RECORD_FORMAT_SLOW)
-		return;
 	FORM_BOOL(f, v->slow.is_there);
 	if (!v->slow.is_there)
 		return;
@@ -413,18 +373,10 @@ static void form_server(struct form *f, struct record_server *v)
 	form_u32(f, &v->remote_pid);
 	form_vars(f, &v->vars);
 	form_u64(f, &v->pinned);
-	if (f->format >= RECORD_FORMAT_KEPT) {
-		FORM_BOOL(f, v->has_own_kept);
-		FORM_BOOL(f, v->is_kept_doubtful);
-		form_bytes(f, &v->own_kept);
-		form_bytes(f, &v->kept);
-	} else if (f->format >= RECORD_FORMAT_PINS) {
-		/* older versions have something else here, and ask once more */
-		bool has_own_settings = false;
-		uint32_t own_settings = 0;
-		FORM_BOOL(f, has_own_settings);
-		form_u32(f, &own_settings);
-	}
+	FORM_BOOL(f, v->has_own_kept);
+	FORM_BOOL(f, v->is_kept_doubtful);
+	form_bytes(f, &v->own_kept);
+	form_bytes(f, &v->kept);
 	form_statements(f, &v->statements);
 	form_bytes(f, &v->key);
 	form_optional(f, &v->unix_dir);
@@ -435,10 +387,8 @@ static void form_server(struct form *f, struct record_server *v)
 	if (!v->is_linked)
 		return;
 	form_link(f, &v->link, &v->is_dropping);
-	if (f->format >= RECORD_FORMAT_KEPT) {
-		FORM_BOOL(f, v->link.pin.has_unknown_name);
-		form_bytes(f, &v->pin_names);
-	}
+	FORM_BOOL(f, v->link.pin.has_unknown_name);
+	form_bytes(f, &v->pin_names);
 	form_ledger(f, &v->ledger);
 	form_entries(f, v);
 	form_replay(f, v);
@@ -470,14 +420,11 @@ static void form_database(struct form *f, struct record_database *v)
 	FORM_BOOL(f, v->has_elected);
 	form_optional(f, &v->elected);
 	form_int(f, &v->elected_port);
-	if (f->format < RECORD_FORMAT_PRIMARY)
-		return;
 	FORM_BOOL(f, v->has_primary);
 	form_optional(f, &v->primary);
 	form_int(f, &v->primary_port);
 	form_u32(f, &v->timeline);
-	if (f->format >= RECORD_FORMAT_ADDRESSES)
-		form_optional(f, &v->addresses);
+	form_optional(f, &v->addresses);
 }
 
 static void form_origin(struct form *f, struct record_origin *v)
@@ -489,8 +436,7 @@ static void form_origin(struct form *f, struct record_origin *v)
 	form_u64(f, &v->last_sql_text);
 	FORM_BOOL(f, v->is_paused);
 	form_vars(f, &v->names);
-	if (f->format >= RECORD_FORMAT_SALTS)
-		form_bytes(f, &v->mock_secret);
+	form_bytes(f, &v->mock_secret);
 }
 
 static void form_record(struct form *f, struct record *v)
@@ -525,21 +471,21 @@ static void form_record(struct form *f, struct record *v)
 	f->is_bad = true;
 }
 
-void record_encode(const struct record *record, int format, struct buf *out)
+void record_encode(const struct record *record, struct buf *out)
 {
 	/* a copy, because the functions may assign to what they encode */
 	struct record copy = *record;
-	struct form form = {.format = format, .out = out};
+	struct form form = {.out = out};
 
 	form_record(&form, &copy);
 	mem_wipe(&copy, sizeof(copy));
 }
 
-int record_decode(struct record *record, enum record_kind kind, int format,
-    const uint8_t *bytes, size_t len, struct arena *arena)
+int record_decode(struct record *record, enum record_kind kind, const uint8_t *bytes,
+    size_t len, struct arena *arena)
 {
 	struct cursor cursor;
-	struct form form = {.format = format, .in = &cursor, .arena = arena};
+	struct form form = {.in = &cursor, .arena = arena};
 
 	cursor_init(&cursor, bytes, len);
 	memset(record, 0, sizeof(*record));

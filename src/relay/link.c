@@ -48,16 +48,8 @@ void link_restore(struct client *client, struct server *server, const struct lin
 {
 	server->link = *was;
 	server->link.params.has_run = true;
-	/* an older version did not know it without statements_are_tracked */
-	server->link.unnamed.is_owned |=
-	    was->unnamed.is_sent && !statements_are_tracked(client, server);
 	if (server->link.pin.kinds || server->link.pin.made)
 		pins_restore(&server->slot);
-	/* an older version kept the server for what goes along with the client now */
-	if (server->link.pin.kinds & LEAK_SETTINGS)
-		server->link.pin.made |= LEAK_UNSEEN;
-	if (!server->link.since_us)
-		server->link.since_us = conn_now(&server->conn);
 	list_init(&server->link.portals);
 	list_init(&server->link.name_maps);
 	server_find_schema(server);

@@ -24,7 +24,7 @@ from test_suspend import owner_console
 from test_views import TRANSACTION
 
 TAKEOVERS = int(os.environ.get("TAKEOVERS", "2"))  # The number of consecutive takeovers under load.
-FORMAT = 2  # The oldest one: new and old processes agree on what both know.
+FORMAT = 11
 
 
 class Restarts:
@@ -763,7 +763,7 @@ def test_whom_it_is_refused(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn()}, settings=TRANSACTION)
     assert pooler.admin.query("TAKEOVER %d" % FORMAT, check=False).errors[0].text() == "admin access needed"
     with owner_console(pooler) as console:
-        for number, text in (("99", "takeover format 99 is not known here, only 2 to 11: the two processes are "
+        for number, text in (("99", "takeover format 99 is not known here, only 11: the two processes are "
                                     "of different versions"), ("x", "TAKEOVER needs the number of a format")):
             assert console.query("TAKEOVER " + number, check=False).errors[0].text() == text
         console.query("SUSPEND")
@@ -816,17 +816,11 @@ def pass_socket(conn, say):
             pass
 
 
-def know_older(conn):
-    """Answers as an older version does: it knows only the first format that there was."""
-    for newer in (11, 10, 9, 8, 7, 6, 5, 4, 3):
-        conn.sendall(wire.error("ERROR", "55000", "takeover format %d is not known here, only 2: the two processes are "
-                                                  "of different versions" % newer) + wire.ready())
-        assert conn.recv(4096) == wire.query("TAKEOVER %d" % (newer - 1))
-    pass_socket(conn, frame("x", b"it is agreed"))
-
+UNKNOWN_FORMAT = "takeover format 11 is not known here, only 10: the two processes are of different versions"
 
 FAULTS = {
-    "older": (know_older, "the running process has given up: it is agreed"),
+    "other version": (lambda conn: conn.sendall(wire.error("ERROR", "55000", UNKNOWN_FORMAT) + wire.ready()),
+                      "takeover refused by the running process: " + UNKNOWN_FORMAT),
     "error": (lambda conn: conn.sendall(wire.error("ERROR", "08P01", "not me") + wire.ready()),
               "takeover refused by the running process: not me"),
     "end": (lambda conn: None, "takeover: the running process does not answer"),

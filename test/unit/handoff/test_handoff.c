@@ -38,23 +38,18 @@ static int take_note(void *ctx, const struct record *record, int fd)
 
 /* Does what daemon/takeover_give does up to END; after that the other process has
  * everything. */
-static struct taker offer_in(struct stage *stage, int format)
+static struct taker offer(struct stage *stage)
 {
 	struct handoff_counts counts;
 	struct taker taker = {0};
 
 	stage->site.catalog->suspended = true;
 	do {
-		handoff_stop(&stage->site, format, true, &counts);
+		handoff_stop(&stage->site, true, &counts);
 		stage_turn(stage);
 	} while (counts.pending > 0);
 	assert_int_equal(handoff_offer(&stage->site, true, take_note, &taker), 0);
 	return taker;
-}
-
-static struct taker offer(struct stage *stage)
-{
-	return offer_in(stage, RECORD_FORMAT);
 }
 
 static void go_on(struct stage *stage)
@@ -344,27 +339,17 @@ static void cancel_of_who_was_not_taken_works_afterwards(void **state)
 	stage_free(&stage);
 }
 
-/* An older process would take the client for one outside of a block. */
-static void deferred_begin_goes_to_newer_processes_only(void **state)
+/* What a client's BEGIN has begun at the pooler goes along. */
+static void deferred_begin_goes_along(void **state)
 {
 	(void)state;
 	struct stage *stage = stage_new("", "defer_begin = 1\n");
 	struct peer *client, *server;
-	struct taker taker;
 
 	stage_pair(stage, &client, &server);
 	peer_text(client, 'Q', "begin");
 	peer_hear(client, 'Z');
-	taker = offer_in(stage, RECORD_FORMAT_BLOCKS - 1);
-	assert_int_equal(taker.clients, 0);
-	go_on(stage);
-	taker = offer_in(stage, RECORD_FORMAT_BLOCKS);
-	assert_int_equal(taker.clients, 1);
-	go_on(stage);
-	peer_text(client, 'Q', "commit");
-	peer_hear(client, 'Z');
-	taker = offer_in(stage, RECORD_FORMAT_BLOCKS - 1);
-	assert_int_equal(taker.clients, 1);
+	assert_int_equal(offer(stage).clients, 1);
 	go_on(stage);
 	stage_free(&stage);
 }
@@ -372,7 +357,7 @@ static void deferred_begin_goes_to_newer_processes_only(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(deferred_begin_goes_to_newer_processes_only),
+	    cmocka_unit_test(deferred_begin_goes_along),
 	    cmocka_unit_test(who_was_taken_gets_no_server),
 	    cmocka_unit_test(who_was_taken_is_not_refused),
 	    cmocka_unit_test(who_was_not_taken_is_refused_afterwards),

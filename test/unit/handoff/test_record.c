@@ -155,12 +155,12 @@ static void there_and_back(void **state)
 
 		buf_init(&first, 0);
 		buf_init(&second, 0);
-		record_encode(&record, RECORD_FORMAT, &first);
+		record_encode(&record, &first);
 		assert_false(first.failed);
-		assert_int_equal(record_decode(&read, record.kind, RECORD_FORMAT,
-				     first.bytes, first.len, arena),
+		assert_int_equal(
+		    record_decode(&read, record.kind, first.bytes, first.len, arena),
 		    0);
-		record_encode(&read, RECORD_FORMAT, &second);
+		record_encode(&read, &second);
 		assert_int_equal(first.len, second.len);
 		assert_memory_equal(first.bytes, second.bytes, first.len);
 		buf_done(&first);
@@ -178,10 +178,9 @@ static void values_are_the_same(void **state)
 
 	(void)state;
 	buf_init(&bytes, 0);
-	record_encode(&record, RECORD_FORMAT, &bytes);
-	assert_int_equal(record_decode(&read, RECORD_CLIENT, RECORD_FORMAT, bytes.bytes,
-			     bytes.len, arena),
-	    0);
+	record_encode(&record, &bytes);
+	assert_int_equal(
+	    record_decode(&read, RECORD_CLIENT, bytes.bytes, bytes.len, arena), 0);
 	assert_string_equal(c->database, "db");
 	assert_true(c->conn.id == UINT64_C(0x1122334455667788));
 	assert_int_equal(c->conn.peer_pid, -1);
@@ -206,41 +205,6 @@ static void values_are_the_same(void **state)
 	arena_free(&arena);
 }
 
-/* A process of an older version gets, and sends, what its format has. */
-static void older_format(void **state)
-{
-	struct record client = some_client(), server = some_server(), read;
-	struct arena *arena = arena_new();
-	struct buf older, newer;
-
-	(void)state;
-	buf_init(&older, 0);
-	buf_init(&newer, 0);
-	record_encode(&client, 2, &older);
-	record_encode(&client, 3, &newer);
-	assert_true(older.len < newer.len);
-	assert_memory_equal(older.bytes, newer.bytes, older.len);
-	assert_int_equal(
-	    record_decode(&read, RECORD_CLIENT, 2, older.bytes, older.len, arena), 0);
-	assert_string_equal(read.client.user, "somebody");
-	assert_false(read.client.slow.is_there);
-	assert_int_equal(
-	    record_decode(&read, RECORD_CLIENT, 3, older.bytes, older.len, arena), -1);
-	assert_int_equal(
-	    record_decode(&read, RECORD_CLIENT, 2, newer.bytes, newer.len, arena), -1);
-	buf_clear(&older);
-	record_encode(&server, 2, &older);
-	assert_int_equal(
-	    record_decode(&read, RECORD_SERVER, 2, older.bytes, older.len, arena), 0);
-	assert_true(read.server.link.since_us == UINT64_MAX);
-	assert_int_equal(read.server.replay.tag, 77);
-	assert_null(read.server.vars.list[2].other_encoding);
-	assert_true(read.server.link.params.settling.unsettled == UINT64_MAX);
-	buf_done(&older);
-	buf_done(&newer);
-	arena_free(&arena);
-}
-
 /* The client has sent its server nothing yet: if the server dies now, the client gets
  * another one. */
 static void link_without_a_message(void **state)
@@ -253,9 +217,9 @@ static void link_without_a_message(void **state)
 		struct buf bytes;
 		buf_init(&bytes, 0);
 		record.server.link.is_fresh = is_fresh;
-		record_encode(&record, RECORD_FORMAT, &bytes);
-		assert_int_equal(record_decode(&read, RECORD_SERVER, RECORD_FORMAT,
-				     bytes.bytes, bytes.len, arena),
+		record_encode(&record, &bytes);
+		assert_int_equal(
+		    record_decode(&read, RECORD_SERVER, bytes.bytes, bytes.len, arena),
 		    0);
 		assert_int_equal(read.server.link.is_fresh, is_fresh);
 		buf_done(&bytes);
@@ -272,14 +236,14 @@ static void cut_or_too_long(void **state)
 		struct buf bytes;
 
 		buf_init(&bytes, 0);
-		record_encode(&record, RECORD_FORMAT, &bytes);
+		record_encode(&record, &bytes);
 		for (size_t len = 0; len < bytes.len; len++)
-			assert_int_equal(record_decode(&read, record.kind,
-					     RECORD_FORMAT, bytes.bytes, len, arena),
+			assert_int_equal(
+			    record_decode(&read, record.kind, bytes.bytes, len, arena),
 			    -1);
 		buf_put_u8(&bytes, 0);
-		assert_int_equal(record_decode(&read, record.kind, RECORD_FORMAT,
-				     bytes.bytes, bytes.len, arena),
+		assert_int_equal(
+		    record_decode(&read, record.kind, bytes.bytes, bytes.len, arena),
 		    -1);
 		buf_done(&bytes);
 		arena_free(&arena);
@@ -290,8 +254,8 @@ static int decode_origin(const char *bytes, size_t len)
 {
 	struct arena *arena = arena_new();
 	struct record read;
-	int result = record_decode(
-	    &read, RECORD_ORIGIN, RECORD_FORMAT, (const uint8_t *)bytes, len, arena);
+	int result =
+	    record_decode(&read, RECORD_ORIGIN, (const uint8_t *)bytes, len, arena);
 
 	arena_free(&arena);
 	return result;
@@ -324,28 +288,24 @@ static void impossible_values(void **state)
 	(void)state;
 	buf_init(&bytes, 0);
 	record.server.is_linked = false; /* but its state is active */
-	record_encode(&record, RECORD_FORMAT, &bytes);
-	assert_int_equal(record_decode(&read, RECORD_SERVER, RECORD_FORMAT, bytes.bytes,
-			     bytes.len, arena),
-	    -1);
+	record_encode(&record, &bytes);
+	assert_int_equal(
+	    record_decode(&read, RECORD_SERVER, bytes.bytes, bytes.len, arena), -1);
 	buf_clear(&bytes);
 	record.server.is_linked = true;
 	record.server.slot.state = SLOT_LOGIN;
-	record_encode(&record, RECORD_FORMAT, &bytes);
-	assert_int_equal(record_decode(&read, RECORD_SERVER, RECORD_FORMAT, bytes.bytes,
-			     bytes.len, arena),
-	    -1);
+	record_encode(&record, &bytes);
+	assert_int_equal(
+	    record_decode(&read, RECORD_SERVER, bytes.bytes, bytes.len, arena), -1);
 	buf_clear(&bytes);
 	record = some_client();
 	record.client.slow.xact.traceparent =
 	    "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0100";
-	record_encode(&record, RECORD_FORMAT, &bytes);
-	assert_int_equal(record_decode(&read, RECORD_CLIENT, RECORD_FORMAT, bytes.bytes,
-			     bytes.len, arena),
-	    -1);
-	assert_int_equal(record_decode(&read, (enum record_kind)'?', RECORD_FORMAT,
-			     bytes.bytes, 0, arena),
-	    -1);
+	record_encode(&record, &bytes);
+	assert_int_equal(
+	    record_decode(&read, RECORD_CLIENT, bytes.bytes, bytes.len, arena), -1);
+	assert_int_equal(
+	    record_decode(&read, (enum record_kind)'?', bytes.bytes, 0, arena), -1);
 	buf_done(&bytes);
 	arena_free(&arena);
 }
@@ -355,7 +315,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(there_and_back),
 	    cmocka_unit_test(values_are_the_same),
-	    cmocka_unit_test(older_format),
 	    cmocka_unit_test(link_without_a_message),
 	    cmocka_unit_test(cut_or_too_long),
 	    cmocka_unit_test(lying_lengths),
