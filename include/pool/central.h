@@ -255,6 +255,9 @@ unsigned central_read_login_params(
  * forgets the text is not kept, and *number is 0 then. */
 bool central_write_login_params(struct central_view *view, struct central_pool *pool,
     unsigned *number, struct buf *text);
+/* A server has told the own worker the same, so that broadcasts which this worker has
+ * carried out already do not make it obsolete at others. */
+void central_confirm_login_params(struct central_view *view, struct central_pool *pool);
 /* The own worker carries a broadcast out which makes it obsolete.  What a worker has
  * written that has done so already stays. */
 void central_forget_login_params(struct central_view *view, struct central_pool *pool);

@@ -203,8 +203,9 @@ static inline size_t pipeline_count(const struct pipeline *p)
 {
 	return p->count;
 }
-/* Whether the CopyDone or CopyFail entered last may end the COPY of an Execute.  Then the
- * server may still be in the cycle of that one, because it has read Syncs as data. */
+/* Whether the CopyDone or CopyFail entered last may end the COPY of an Execute.  Then
+ * the server may still be in the cycle of that one, because it has read Syncs as data.
+ */
 bool pipeline_ends_run(const struct pipeline *p);
 /* The tag of the entry whose answer comes next; 0 when no answer is owed. */
 uint32_t pipeline_head_tag(const struct pipeline *p);

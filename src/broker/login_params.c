@@ -72,8 +72,10 @@ int shared_params_replace(struct shared_params *g,
 		if (g->number && vars_is_equal(&login_params->vars, vars) &&
 		    login_params->untracked.len == untracked->len &&
 		    (!untracked->len || memcmp(login_params->untracked.bytes,
-					    untracked->bytes, untracked->len) == 0))
+					    untracked->bytes, untracked->len) == 0)) {
+			central_confirm_login_params(place->view, place->pool);
 			return 0;
+		}
 		for (size_t i = 0; i < vars_schema_count(schema); i++)
 			vars_copy(&login_params->vars, vars, i);
 		buf_clear(&login_params->untracked);

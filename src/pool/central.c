@@ -380,6 +380,17 @@ bool central_write_login_params(struct central_view *view, struct central_pool *
 	return may;
 }
 
+void central_confirm_login_params(struct central_view *view, struct central_pool *pool)
+{
+	central_lock(view);
+	if (pool->login_params.number &&
+	    (int)(view->broadcast - pool->login_params.broadcast) > 0) {
+		pool->login_params.broadcast = view->broadcast;
+		pool->login_params.writer = view->worker;
+	}
+	central_unlock(view);
+}
+
 void central_forget_login_params(struct central_view *view, struct central_pool *pool)
 {
 	central_lock(view);

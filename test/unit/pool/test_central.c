@@ -230,6 +230,13 @@ static void login_params_of_the_last_writer(void **state)
 	b.broadcast = 1;
 	central_forget_login_params(&b, pool);
 	expect(&b, pool, first, "five");
+	/* the other one follows later an order that came before a server told the same
+	 */
+	b.broadcast = 3;
+	central_confirm_login_params(&b, pool);
+	a.broadcast = 2;
+	central_forget_login_params(&a, pool);
+	expect(&a, pool, first, "five");
 	central_pool_release(&a, &pool);
 	central_free(&c);
 }
