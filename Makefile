@@ -231,6 +231,7 @@ unit-threads: $(THREADED)
 # --------------------------------------------- property tests and fuzz targets
 
 # The first comment of each program names the floors it links: /* links: base pool */
+# The folder with a program's name has its other files.
 links_of = $(shell sed '/\*\//q' $(1) | tr '\n*' '  ' | sed -n 's/.*links:\([a-z ]*\).*/\1/p')
 
 PROP := $(patsubst %.c,$(OUT)/%,$(wildcard test/prop/prop_*.c))
@@ -238,11 +239,12 @@ FUZZ := $(patsubst %.c,$(OUT)/%,$(wildcard test/fuzz/fuzz_*.c))
 FUZZ_MAIN := $(if $(filter fuzz,$(VARIANT)),,$(OUT)/obj/test/fuzz/replay.o)
 
 define linked_rules
-$$(OUT)/$(1): $$(OUT)/obj/$(1).o $(2) $$(call libs,$$(call links_of,$(1).c))
+PARTS_$(1) := $$(patsubst %.c,$$(OUT)/obj/%.o,$(1).c $$(wildcard $(1)/*.c))
+$$(OUT)/$(1): $$(PARTS_$(1)) $(2) $$(call libs,$$(call links_of,$(1).c))
 	@mkdir -p $$(@D)
 	@$$(CC) $$(LDFLAGS_ALL) $(3) -o $$@ $$^ $$(LIBS_ALL)
--include $$(OUT)/obj/$(1).d
-.SECONDARY: $$(OUT)/obj/$(1).o
+-include $$(PARTS_$(1):.o=.d)
+.SECONDARY: $$(PARTS_$(1))
 endef
 $(foreach p,$(PROP:$(OUT)/%=%),$(eval $(call linked_rules,$p,,)))
 $(foreach p,$(FUZZ:$(OUT)/%=%),$(eval $(call linked_rules,$p,$(FUZZ_MAIN),$(if $(filter fuzz,$(VARIANT)),-fsanitize=fuzzer))))

@@ -6,27 +6,28 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (104994, 76000),
+    "lines of src and include": (104973, 76000),
     "files of src/daemon": (26, 26),
     "static functions of three lines or less with one caller": (21, 60),
-    "static functions with one caller": (995, 1000),
+    "static functions with one caller": (994, 1000),
     "predicates that act": (0, 0),
     "members of struct pool": (36, 40),
     "members of struct link": (25, 25),
     "members of struct client": (32, 32),
     "words that are going": (0, 0),
     "files of the workers' machinery": (11, 11),
-    "lines of the workers' machinery": (2800, 2800),
+    "lines of the workers' machinery": (2763, 2800),
     "tuned times of the workers' machinery": (9, 10),
-    "lines of tests of the workers' machinery": (5151, 4000),
+    "lines of tests of the workers' machinery": (4000, 4000),
 }
 
-# What makes several threads one pooler, and the tests that are about nothing else.
+# What makes several threads one pooler, and the tests that are about nothing else: the
+# rest of prop_pool is about one worker as well.
 MACHINERY = ["src/%s.c" % name for name in """
 broker/transfer daemon/rebalance daemon/rebalance_plan daemon/worker_threads net/mailbox
 pool/central pool/exchange session/cancel_keys session/client_transfer session/migrate
 session/workers""".split()]
-MACHINERY_TESTS = re.compile(r"^test/.*/(?:test_workers(?:_\w+)?\.py|prop_workers\.c|"
+MACHINERY_TESTS = re.compile(r"^test/.*/(?:test_workers(?:_\w+)?\.py|prop_pool/(?:workers|calm)\.c|"
                              r"test_(?:workers|exchange|transfer|cancel_workers|rebalance_plan)\.c)$")
 TUNED_TIME = re.compile(r"\b[A-Z]\w*_(?:US|MS|S) = \d")
 

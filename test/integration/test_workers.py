@@ -10,6 +10,7 @@ import waiting
 import wire
 from test_tls_clients import ca  # noqa: F401 (a fixture that tls_pg needs)
 from test_tls_servers import tls_pg  # noqa: F401
+from test_workers_stopped import connect_all
 
 WORKERS = 3
 
@@ -77,9 +78,7 @@ def test_a_server_keeps_its_encryption(make_pooler, tls_pg):  # noqa: F811
 
 def test_one_console(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn(), "other": pg.conn()}, settings=settings())
-    clients = [pooler.connect() for _ in range(2 * WORKERS)]
-    for client in clients:
-        client.query("select 1")
+    clients = connect_all(pooler, 2 * WORKERS)
     shown = [row for row in pooler.show("CLIENTS") if row["database"] == "db"]
     assert len({row["id"] for row in shown}) == len({row["ptr"] for row in shown}) == len(clients)
     assert pooler.pool()["cl_active"] == len(clients)

@@ -13,7 +13,7 @@ from test_config import long_list
 from test_suspend import state
 from test_takeover import restart, wait_end  # noqa: F401 (restart is a fixture)
 from test_views import TRANSACTION
-from test_workers_stopped import answered, divide, finish
+from test_workers_stopped import answered, connect_all, divide, finish
 
 CLIENTS = 4
 SETTINGS = dict(TRANSACTION, workers=2)
@@ -26,10 +26,8 @@ def pooler(make_pooler, pg):
 
 @pytest.fixture
 def clients(pooler):
-    connected = [pooler.connect() for _ in range(CLIENTS)]
     assert pooler.admin.query("SHOW VERSION")
-    go_on(connected)
-    return connected
+    return connect_all(pooler, CLIENTS)
 
 
 def go_on(clients):
@@ -129,10 +127,9 @@ def test_suspend_timeout_begins_when_all_have_heard(make_pooler, pg):
     """Clients of a worker that stood still have the time of suspend_timeout after that, too."""
     pooler = make_pooler({"db": pg.conn()}, settings=dict(SETTINGS, suspend_timeout=1))
     text = wire.query("select length('%s')" % ("x" * 100000))
-    clients = [pooler.connect() for _ in range(2)]
+    clients = connect_all(pooler, 2)
     watcher, console = pooler.admin, pooler.console()
     for client in clients:
-        client.query("select 1")
         client.send(text[:90000])
     pooler.wait_pool(sv_active=2)
     with tracer.stopped(pooler.pid, "worker 0"):
@@ -236,8 +233,7 @@ def test_a_takeover_needs_all_workers(pooler, clients, restart):  # noqa: F811
 def test_metrics(make_pooler, pg):
     port = waiting.PORTS.take()
     pooler = make_pooler({"db": pg.conn()}, settings=dict(SETTINGS, metrics_listen="127.0.0.1:%d" % port))
-    clients = [pooler.connect() for _ in range(CLIENTS)]
-    go_on(clients)
+    clients = connect_all(pooler, CLIENTS)
 
     def get(path):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=waiting.DEADLINE)

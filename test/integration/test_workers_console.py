@@ -10,6 +10,7 @@ import waiting
 import wire
 from test_tls_clients import ca, context, secured, tls_pooler  # noqa: F401 (fixtures)
 from test_workers_spread import MANY, moved, shown, spread_pooler
+from test_workers_stopped import connect_all
 
 WORKERS = {"workers": 2, "pool_mode": "transaction"}
 
@@ -88,8 +89,7 @@ def test_kill_of_all_is_one_for_all_workers(make_pooler, pg):
     assert paused == {"db": "1", "other": "1", "unused": "0", "pgbouncer": "0"}
     for name in ("db", "other"):
         pooler.admin.query("RESUME " + name)
-        clients = [pooler.connect(name) for _ in range(2)]
-        assert [c.value("select 1") for c in clients] == ["1"] * 2
+        connect_all(pooler, 2, name)
 
 
 def numbers(row):
@@ -99,8 +99,8 @@ def numbers(row):
 def test_show_workers(make_pooler, pg):
     """One server for clients of two workers goes to and fro."""
     pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings=WORKERS)
-    clients = [pooler.connect() for _ in range(2)]
-    for _ in range(3):
+    clients = connect_all(pooler, 2)
+    for _ in range(2):
         assert [c.value("select 1") for c in clients] == ["1"] * 2
     rows = pooler.show("WORKERS")
     assert [r["worker"] for r in rows] == ["0", "1", "control"]
@@ -153,9 +153,7 @@ def test_auto_database_is_told_once(make_pooler, pg):
     """Each worker has its own of a database that is made from the template; the log tells of one."""
     pooler = make_pooler({"*": "host=127.0.0.1 port=%d" % pg.port},
                          settings=dict(WORKERS, autodb_idle_timeout=0.2, server_idle_timeout=0.1))
-    clients = [pooler.connect("other") for _ in range(3)]
-    assert [c.value("select 1") for c in clients] == ["1"] * 3
-    for client in clients:
+    for client in connect_all(pooler, 3, "other"):
         client.close()
     pooler.wait_log("dropping database 'other' as ")
     log = pooler.log()

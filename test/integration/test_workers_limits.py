@@ -8,7 +8,6 @@ import waiting
 import wire
 from test_views import TRANSACTION
 
-WORKERS = 4
 ROUNDS = 20
 CLIENTS = 12
 USERS = ["trust_user", "second_user"]
@@ -64,7 +63,7 @@ def test_postgresql_never_sees_more_than_the_limits(make_pooler, pg):
     entries = {name: pg.conn(name) + " pool_size=%d reserve_pool_size=%d max_db_connections=%d" % limits
                for name, limits in DATABASES.items()}
     pooler = make_pooler(entries, settings={
-        "pool_mode": "transaction", "workers": WORKERS, "max_server_connections": PROCESS_LIMIT,
+        "pool_mode": "transaction", "workers": 4, "max_server_connections": PROCESS_LIMIT,
         "max_user_connections": USER_LIMITS["trust_user"], "reserve_pool_timeout": 0.02,
         "server_lifetime": 1, "query_wait_timeout": 60}, users={
         "second_user": "max_user_connections=%d" % USER_LIMITS["second_user"]})

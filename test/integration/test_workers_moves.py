@@ -109,9 +109,7 @@ def test_keys_of_a_login_move(make_pooler, pg):
 def test_takeover_while_clients_move(make_pooler, pg, restart, old, new):  # noqa: F811
     """To a process with another number of workers. Some wait for a query to end meanwhile, and cancel it."""
     pooler = spread_pooler(make_pooler, pg.conn(pool_size=5), old)
-    clients = crowd(pooler, old)
-    for client in clients:
-        prepare(client)
+    clients = prepare(crowd(pooler, old))
     before, victims = shown(pooler), clients[:2]
     with Users(clients[2:]):
         for victim in victims:
@@ -185,7 +183,7 @@ def test_load_that_jumps(tls_pooler, ca, workers):  # noqa: F811
         client = pooler.client() if hash(name) % 2 else secured(pooler, made)
         client.params["application_name"] = name
         client.login().name = name
-        prepare(client)
+        prepare([client])
         return client
 
     clients = [connect() for _ in range(MANY)]

@@ -66,10 +66,12 @@ def crowd(pooler, workers, count=MANY, connect=None):
     return list(clients.values())
 
 
-def prepare(client):
-    client.send(wire.parse("mine", "select '%s', $1::text" % client.name), wire.sync())
-    client.finish()
-    client.query("set timezone to 'Asia/Tokyo'")
+def prepare(clients):
+    for client in clients:
+        client.send(wire.parse("mine", "select '%s', $1::text" % client.name), wire.sync())
+        client.finish()
+        client.query("set timezone to 'Asia/Tokyo'")
+    return clients
 
 
 def check(client, what):
@@ -124,9 +126,7 @@ def await_even(pooler):
 def test_clients_are_levelled(make_pooler, pg, workers):
     """They keep what they have, while they are used, and every count holds all the time."""
     pooler = spread_pooler(make_pooler, pg.conn(pool_size=5), workers)
-    clients = crowd(pooler, workers)
-    for client in clients:
-        prepare(client)
+    clients = prepare(crowd(pooler, workers))
     before = shown(pooler)
     with Users(clients):
         def is_right():
@@ -178,9 +178,7 @@ def test_cancel_finds_who_is_on_the_way(make_pooler, pg):
 def test_administration_meets_clients_on_the_way(make_pooler, pg):
     """PAUSE, SUSPEND, RELOAD and RECONNECT, again and again while clients move."""
     pooler = spread_pooler(make_pooler, pg.conn(pool_size=5), 2)
-    clients = crowd(pooler, 2)
-    for client in clients:
-        prepare(client)
+    clients = prepare(crowd(pooler, 2))
     with Users(clients):
         while not is_even(pooler):
             for command in ("PAUSE", "RESUME", "SUSPEND", "RESUME", "RECONNECT", "RELOAD"):

@@ -19,48 +19,59 @@ def pooler(make_pooler, pg):
     return make_pooler({"db": pg.conn(pool_size=2 * CLIENTS)}, settings=dict(TRANSACTION, workers=2))
 
 
+def connect_all(pooler, count, *where):
+    """Returns so many clients, each of which has run a query."""
+    clients = [pooler.connect(*where) for _ in range(count)]
+    assert [client.value("select 1") for client in clients] == ["1"] * count
+    return clients
+
+
 def answered(clients, timeout=0.05):
     return [client for client in clients if client.has_data(timeout)]
 
 
-def test_others_are_served(pooler):
-    clients = [pooler.connect() for _ in range(CLIENTS)]
+def divide(clients):
+    """Sends a query of each client, and returns those that are served and those whose worker stands
+    still."""
     for client in clients:
-        client.query("select 1")
-    console = pooler.console()
+        client.send(wire.query("select 'late'"))
+    waiting.wait_for(lambda: len(answered(clients)) == len(clients) // 2, "half of them are served")
+    served = answered(clients)
+    finish(served)
+    return served, [client for client in clients if client not in served]
+
+
+def finish(held):
+    """What they have sent meanwhile is answered."""
+    for client in held:
+        assert client.finish().value == "late"
+
+
+def test_others_are_served(pooler):
+    clients, console = connect_all(pooler, CLIENTS), pooler.console()
     with tracer.stopped(pooler.pid, "worker 0"):
-        for client in clients:
-            client.send(wire.query("select 2"))
-        waiting.wait_for(lambda: len(answered(clients)) == CLIENTS // 2, "half of them are served")
-        served = answered(clients)
+        served, held = divide(clients)
         # Both the console and the clients of the other worker go on.
         for view in ("POOLS", "CLIENTS", "STATS"):
             console.query("SHOW " + view)
         for sql in ("DISABLE db", "ENABLE db", "RECONNECT"):
             console.query(sql)
-        for client in served:
-            assert client.finish().value == "2"
-            for _ in range(20):
-                assert client.value("select 3") == "3"
+        for client in served * 20:
+            assert client.value("select 3") == "3"
         # New clients go to the worker that answers.
         for _ in range(CLIENTS):
             with pooler.connect() as fresh:
                 assert fresh.value("select 4") == "4"
         pooler.admin.query("RELOAD")
-    for client in clients:
-        if client not in served:
-            assert client.finish().value == "2"
-        assert client.value("select 5") == "5"
-        client.close()
+    finish(held)
+    assert [client.value("select 5") for client in clients] == ["5"] * CLIENTS
     # What the console said reaches the worker when it goes on.
     waiting.wait_for(lambda: len(pooler.show("WORKERS")) == 3, "all workers answer")
 
 
 def test_new_clients_are_given_to_others(pooler):
     """Also those that were given to the worker before it was known to stand still."""
-    clients = [pooler.connect() for _ in range(2)]
-    for client in clients:
-        client.query("select 1")
+    clients = connect_all(pooler, 2)
     with tracer.stopped(pooler.pid, "worker 1"):
         for number in range(CLIENTS):
             with pooler.connect() as client:
@@ -82,8 +93,7 @@ def test_kill_means_the_same_later(make_pooler, pg):
     """KILL of everything pauses a database that only a worker that stands still uses, at all workers,
     and KILL_CLIENT finds a client there."""
     pooler = make_pooler({"db": pg.conn(), "idle": pg.conn()}, settings=dict(TRANSACTION, workers=2))
-    first = pooler.connect()
-    first.query("select 1")
+    first, = connect_all(pooler, 1)
     worker, number = only_worker(pooler), pooler.show_one("CLIENTS", database="db")["id"]
     second = pooler.console()
     with tracer.stopped(pooler.pid, worker):
@@ -92,16 +102,14 @@ def test_kill_means_the_same_later(make_pooler, pg):
     assert first.recv_until("E")[-1].text() == "admin forced disconnect"
     assert second.query("KILL_CLIENT " + number, check=False).errors
 
-    first = pooler.connect()
-    first.query("select 1")
+    first, = connect_all(pooler, 1)
     with tracer.stopped(pooler.pid, only_worker(pooler)):
         pooler.admin.query("KILL")
         paused = {row["name"]: row["paused"] for row in pooler.show("DATABASES")}
         assert (paused["db"], paused["idle"]) == ("1", "0")
         pooler.admin.query("RESUME db")
     assert first.recv_until("E")[-1].text() == "database removed"
-    for client in [pooler.connect() for _ in range(4)]:
-        assert client.value("select 2") == "2"
+    connect_all(pooler, 4)
 
 
 def test_switchover_waits_for_all(make_pooler, two):  # noqa: F811
@@ -124,30 +132,11 @@ def test_switchover_waits_for_all(make_pooler, two):  # noqa: F811
     assert two[1].queries() == 2
 
 
-def divide(clients):
-    """Sends a query of each client, and returns those that are served and those whose worker stands
-    still."""
-    for client in clients:
-        client.send(wire.query("select 'late'"))
-    waiting.wait_for(lambda: len(answered(clients)) == len(clients) // 2, "half of them are served")
-    served = answered(clients)
-    finish(served)
-    return served, [client for client in clients if client not in served]
-
-
-def finish(held):
-    """What they have sent meanwhile is answered."""
-    for client in held:
-        assert client.finish().value == "late"
-
-
 def test_who_waits_there_for_room_holds_up_nobody(make_pooler, pg):
     """The client that has waited longest for room under a limit is one of the worker that stands
     still."""
     pooler = make_pooler({"one": pg.conn(), "two": pg.conn()}, settings=dict(TRANSACTION, workers=2))
-    clients = {name: [pooler.connect(name) for _ in range(4)] for name in ("one", "two")}
-    for client in clients["one"] + clients["two"]:
-        client.query("select 1")
+    clients = {name: connect_all(pooler, 4, name) for name in ("one", "two")}
     watcher = pooler.admin
     with tracer.stopped(pooler.pid, "worker 0"):
         (holders, others), (two, rest) = divide(clients["one"]), divide(clients["two"])
@@ -187,9 +176,7 @@ def test_servers_that_rest_elsewhere_are_found(make_pooler, pg, name):
     """Most servers rest at the worker that stands still. One of another worker is used, or closed for a
     pool that has no server."""
     pooler = make_pooler({"one": pg.conn(), "two": pg.conn()}, settings=dict(TRANSACTION, workers=3))
-    clients = {name: [pooler.connect(name) for _ in range(6)] for name in ("one", "two")}
-    for client in clients["one"] + clients["two"]:
-        client.query("select 1")
+    clients = {name: connect_all(pooler, 6, name) for name in ("one", "two")}
     workers = clients_of_workers(pooler, clients["one"], 3)
     seekers = clients_of_workers(pooler, clients[name], 3)[2]
     pooler.admin.query("RECONNECT")
@@ -209,9 +196,7 @@ def test_cancel_requests_pass_it_by(make_pooler, pg, is_known):
     """A request goes from worker to worker, and not through the one that stands still, unless that one has the
     client; also before anybody knows that it stands still."""
     pooler = make_pooler({"db": pg.conn()}, settings=dict(TRANSACTION, workers=3))
-    clients = [pooler.connect() for _ in range(6)]
-    for client in clients:
-        client.query("select 1")
+    clients = connect_all(pooler, 6)
     here, *others = clients_of_workers(pooler, clients, 3)
     others = others[0] + others[1]
     watcher = pooler.admin

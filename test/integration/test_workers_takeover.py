@@ -7,6 +7,7 @@ import wire
 from test_suspend import owner_console, receive_rows
 from test_takeover import restart, take_over_under_load, wait_end  # noqa: F401 (restart is a fixture)
 from test_views import TRANSACTION
+from test_workers_stopped import connect_all
 
 CLIENTS = 6
 
@@ -33,7 +34,7 @@ def clients(make_pooler, pg):
     def start(workers):
         pooler = make_pooler({"db": pg.conn(pool_size=CLIENTS)},
                              settings=dict(TRANSACTION, workers=workers, max_prepared_statements=10))
-        opened.extend(pooler.connect() for _ in range(CLIENTS))
+        opened.extend(connect_all(pooler, CLIENTS))
         return pooler, opened
 
     yield start
@@ -85,8 +86,6 @@ def test_there_and_back(clients, restart):  # noqa: F811
 
 def test_paused_stays_paused(clients, restart):  # noqa: F811
     pooler, everybody = clients(2)
-    for client in everybody:
-        client.query("select 1")
     pooler.admin.query("PAUSE db")
     wait_end(restart(pooler, workers=3), pooler)
     for client in everybody:
@@ -99,8 +98,6 @@ def test_paused_stays_paused(clients, restart):  # noqa: F811
 
 def test_descriptors_of_all_workers(clients):
     pooler, everybody = clients(2)
-    for client in everybody:
-        client.query("select 1")
     with owner_console(pooler) as console:
         assert console.query("SUSPEND").tag == "SUSPEND"
         console.send(wire.query("SHOW FDS"))

@@ -10,9 +10,11 @@
 
 #include "base/mem.h"
 
-/* The run and step to print with a failure; programs that do not count leave them 0. */
-static unsigned run_number __attribute__((unused));
-static unsigned step_number __attribute__((unused));
+/* The run and step to print with a failure, of all files of a program; programs that do
+ * not count leave them 0. */
+extern unsigned run_number, step_number;
+__attribute__((weak)) unsigned run_number;
+__attribute__((weak)) unsigned step_number;
 
 #define CHECK(condition)                                                           \
 	do {                                                                       \

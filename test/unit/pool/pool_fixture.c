@@ -104,11 +104,19 @@ void fixture_set(struct fixture *w, const char *name, const char *value)
 
 void fixture_init(struct fixture *w, const char *ini)
 {
+	fixture_init_worker(w, ini, NULL, 0);
+}
+
+void fixture_init_worker(
+    struct fixture *w, const char *ini, struct central *central, unsigned worker)
+{
 	*w = (struct fixture){.now = 100 * SECOND};
 	mem_init(&w->mem);
 	w->c = catalog_new(&w->mem);
 	w->c->events = &events;
 	w->c->events_ctx = w;
+	if (central)
+		catalog_share(w->c, central, worker);
 	fixture_adopt(w, ini, NULL);
 }
 

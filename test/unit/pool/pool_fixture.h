@@ -25,6 +25,9 @@ struct fixture {
 
 /* now is 100 s. */
 void fixture_init(struct fixture *w, const char *ini);
+/* The same for one of several workers. */
+void fixture_init_worker(
+    struct fixture *w, const char *ini, struct central *central, unsigned worker);
 void fixture_done(struct fixture *w);
 /* Takes over another ini text and, when not NULL, a user list. */
 void fixture_adopt(struct fixture *w, const char *ini, const char *userlist);

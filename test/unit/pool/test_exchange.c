@@ -62,18 +62,7 @@ struct shared_fixture {
 
 static struct shared_fixture shared;
 
-/* ---- events ---- */
-
-static void on_schedule(void *ctx, struct pool *pool)
-{
-	(void)ctx;
-	pool->is_scheduled = true;
-}
-
-static void on_kill(void *ctx, struct pool *pool, const char *reason)
-{
-	(void)ctx, (void)pool, (void)reason;
-}
+/* ---- the workers ---- */
 
 static void on_note(void *ctx, struct central_note *note)
 {
@@ -82,16 +71,6 @@ static void on_note(void *ctx, struct central_note *note)
 	shared.sent[shared.sent_count++] = note;
 }
 
-static void on_freed(void *ctx, struct pool *pool)
-{
-	(void)ctx, (void)pool;
-}
-
-static const struct catalog_events events = {
-    .schedule = on_schedule, .kill = on_kill, .freed = on_freed};
-
-/* ---- the workers ---- */
-
 static int set_up(void **state)
 {
 	(void)state;
@@ -99,14 +78,8 @@ static int set_up(void **state)
 	shared.central = central_new(SITES);
 	for (unsigned i = 0; i < SITES; i++) {
 		struct fixture *w = &shared.sites[i];
-		w->now = 100 * SECOND;
-		mem_init(&w->mem);
-		w->c = catalog_new(&w->mem);
-		w->c->events = &events;
-		w->c->events_ctx = w;
-		catalog_share(w->c, shared.central, i);
+		fixture_init_worker(w, ini, shared.central, i);
 		w->c->view.post = on_note;
-		fixture_adopt(w, ini, NULL);
 		shared.pools[i] = fixture_pool(w, "d", "u");
 	}
 	return 0;
@@ -736,8 +709,6 @@ static const struct {
 	"ask 0 a; next 0 dial; servers 1; start 0; servers 1; login 0; hold 1 b; "
 	"servers 2;"
 	"ask 0 c; next 0; ask 1 d; next 1; ask 2 e; next 2; servers 2"},
-    /* in a full pool nobody logs in for the parameters, which the other worker has */
-    {"first_login_of_a_site_counts", "hold 0 a; hold 0 b; ask 1 c; next 1; servers 2"},
     {"max_db_connections_over_all",
 	"set max_db_connections 2;" BOTH_ARE_LENT "; database 2"},
     {"max_user_connections_over_all",
@@ -759,10 +730,8 @@ static const struct {
 	"ask 1 b; ask 1 c; ask 1 d refuse; ask 2 e refuse; next 1;"
 	"look 0 hand 1; ask 2 f refuse; part b; ask 2 g; ask 0 h refuse;"
 	"arrive; ask 1 i refuse; next 1 grant; ask 0 j refuse"},
-    /* a server that closes makes room for the site that waits */
-    {"told_of_room",
-	"hold 0 a; hold 0 b; ask 1 c; next 1; forget; end a; told 1; open 1 c"},
-    /* all who wait are told; each opens what it can */
+    /* In a full pool nobody logs in for the parameters, which another worker has.
+     * Servers that close make room: all who wait are told, and open what they can. */
     {"all_are_told_of_room",
 	"hold 0 a; hold 0 b; ask 1 c; next 1; ask 2 d; next 2; forget; end a; end b;"
 	"told 1; open 1 c; told 2; open 2 d; servers 2"},

@@ -103,7 +103,8 @@ static void lost_statement_is_prepared_again(void **state)
 	stage_free(&stage);
 }
 
-/* The server has read the Sync as COPY data, so it is still in the transaction of the COPY. */
+/* The server has read the Sync as COPY data, so it is still in the transaction of the
+ * COPY. */
 static void nothing_is_repeated_behind_a_copy(void **state)
 {
 	(void)state;
@@ -124,7 +125,8 @@ static void nothing_is_repeated_behind_a_copy(void **state)
 	assert_hears(server, 'S', "B E:: S");
 	refuse(server, lost, sizeof(lost));
 	peer_ready(server, 'I');
-	assert_hears(client, 'Z', "C:COPY 0 E:ERROR:prepared statement does not exist Z:I");
+	assert_hears(
+	    client, 'Z', "C:COPY 0 E:ERROR:prepared statement does not exist Z:I");
 	assert_heard(server, "");
 	/* the next cycle */
 	run(client);

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 /* clang-format on */
 
-enum { PATIENCE_S = 60, FAR_MORE = 100 };
+enum { FAR_MORE = 100 };
 
 static const struct workers_ops ops = {
     .admit = startup_phase_admit_new,
@@ -60,7 +60,7 @@ void stage_sites_turn(struct stage_sites *s)
 
 const char *stage_sites_hear(struct stage_sites *s, struct peer *peer)
 {
-	time_t end = time(NULL) + PATIENCE_S;
+	time_t end = time(NULL) + STAGE_SITES_PATIENCE_S;
 
 	while (peer_message(peer) == 0) {
 		for (unsigned i = 0; i < s->count; i++)

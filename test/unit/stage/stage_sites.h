@@ -5,9 +5,11 @@
 #ifndef TEST_UNIT_STAGE_STAGE_SITES_H
 #define TEST_UNIT_STAGE_STAGE_SITES_H
 
+#include <time.h>
+
 #include "stage.h"
 
-enum { STAGE_SITES_MOST = 3 };
+enum { STAGE_SITES_MOST = 3, STAGE_SITES_PATIENCE_S = 60 };
 
 struct stage_sites {
 	struct workers *workers;
@@ -24,7 +26,18 @@ void stage_sites_close(struct stage_sites *s);
 void stage_sites_prefer(struct stage_sites *s, unsigned worker);
 /* Turns the loops until nothing moves. */
 void stage_sites_turn(struct stage_sites *s);
+/* Turns the loops until this is so. */
+#define stage_sites_await(s, condition)                                       \
+	for (time_t end_ = time(NULL) + STAGE_SITES_PATIENCE_S; !(condition); \
+	     stage_sites_turn(s))                                             \
+	assert_true(time(NULL) <= end_)
 /* Waits for a message, and returns all that came. */
 const char *stage_sites_hear(struct stage_sites *s, struct peer *peer);
+
+/* A test of a program that has scene_open, which gets the settings, and scene_close. */
+#define SCENE(test, settings)                                            \
+	{                                                                \
+#		test, test, scene_open, scene_close, (void *)(settings) \
+	}
 
 #endif
