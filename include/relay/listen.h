@@ -20,6 +20,11 @@
  * that listens for the pool? */
 bool listen_is_shared(const struct server *server);
 
+/* Must the text wait until everything before it is answered?  It has an UNLISTEN, and
+ * what the client then sends is not for itself: at the answers of what was sent before
+ * nobody could tell. */
+bool listen_must_wait(const struct client *client, const struct server *server,
+    const char *text, size_t len, bool has_escapes);
 /* A text of the client goes to the server, or a Bind of it: notes its UNLISTENs.  owed:
  * how many ReadyForQuery come before the one that is behind it. */
 void listen_note_text(struct client *client, const char *text, size_t len,

@@ -245,6 +245,9 @@ static enum step pass_text(struct client *client, struct server *server,
 	if (facts->effects.leaves & LEAK_UNSEEN &&
 	    sequences_must_wait(client, server, m))
 		return STEP_PARK;
+	if (client->listening && sql_facts_find(m, &text, &len) &&
+	    listen_must_wait(client, server, text, len, sql_facts_has_escapes(server)))
+		return forward_hold(server);
 	switch (session_state_check(client, server, m, &facts->effects)) {
 	case LEAK_PASS:
 		break;

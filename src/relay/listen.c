@@ -38,6 +38,34 @@ static bool take_sent(struct listening *l, bool is_mark)
 	return true;
 }
 
+/* Reads up to an UNLISTEN.  *begins: a statement may begin here. */
+static bool find_unlisten(struct sql_scan *s, bool *begins)
+{
+	struct sql_token t;
+
+	for (sql_scan_next(s, &t); t.kind != SQL_END; sql_scan_next(s, &t)) {
+		bool is_unlisten = *begins && sql_token_is(&t, "unlisten");
+		*begins = sql_token_is_mark(&t, ';');
+		if (is_unlisten)
+			return true;
+	}
+	return false;
+}
+
+bool listen_must_wait(const struct client *client, const struct server *server,
+    const char *text, size_t len, bool has_escapes)
+{
+	bool begins = true;
+	struct sql_scan s;
+
+	if (!client->listening || !client->listening->pool ||
+	    !pipeline_count(&server->pipeline) ||
+	    pipeline_is_copy_in(&server->pipeline))
+		return false;
+	sql_scan_init(&s, text, len, has_escapes);
+	return find_unlisten(&s, &begins);
+}
+
 void listen_note_text(struct client *client, const char *text, size_t len,
     bool has_escapes, uint32_t owed)
 {
@@ -49,11 +77,7 @@ void listen_note_text(struct client *client, const char *text, size_t len,
 	if (!l || !l->pool)
 		return;
 	sql_scan_init(&s, text, len, has_escapes);
-	for (sql_scan_next(&s, &t); t.kind != SQL_END; sql_scan_next(&s, &t)) {
-		bool is_unlisten = begins && sql_token_is(&t, "unlisten");
-		begins = sql_token_is_mark(&t, ';');
-		if (!is_unlisten)
-			continue;
+	while (find_unlisten(&s, &begins)) {
 		for (; l->marks < owed; l->marks++)
 			buf_put_str(&l->sent, READY_MARK);
 		sql_scan_next(&s, &t);

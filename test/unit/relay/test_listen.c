@@ -204,12 +204,15 @@ static void unlisten_behind_an_error_counts(void **state)
 	peer_text(more, 'Q', "select 1/0; unlisten news");
 	peer_text(more, 'Q', "select 1");
 	peer_text(more, 'Q', "unlisten more");
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 2; i++)
 		peer_hear(server, 'Q');
 	answer_fence();
 	peer_put(server, 'E', error, sizeof(error));
 	peer_ready(server, 'I');
 	peer_answer(server, "SELECT 1", 'I');
+	answer(server, NULL); /* the error may have left something */
+	peer_hear(server, 'Q');
+	answer_fence();
 	peer_answer(server, "UNLISTEN", 'I');
 	answer(server, NULL);
 	answer(hub, NULL); /* UNLISTEN "more" */
@@ -224,6 +227,39 @@ static void unlisten_behind_an_error_counts(void **state)
 	peer_hear(news, 'Z');
 	notify("news", "1");
 	peer_hear(news, 'A');
+	stage_free(&stage);
+}
+
+/* It has come before the answers of what was sent before the block. */
+static void unlisten_waits_for_the_answers_before_it(void **state)
+{
+	(void)state;
+	begin(KEEP);
+	peer_text(client, 'Q', "select 1");
+	peer_text(client, 'Q', "begin");
+	peer_text(client, 'Q', "unlisten news");
+	peer_text(client, 'Q', "notify news");
+	peer_text(client, 'Q', "commit");
+	peer_hear(server, 'Q');
+	assert_string_equal(peer_hear(server, 'Q'), "Q:begin");
+	answer_fence();
+	assert_null(strstr(peer_heard(server), "Q"));
+	peer_answer(server, "SELECT 1", 'I');
+	peer_answer(server, "BEGIN", 'T');
+	for (int i = 0; i < 3; i++)
+		peer_hear(server, 'Q');
+	notify("news", "1");
+	stage_settle(stage);
+	peer_answer(server, "UNLISTEN", 'T');
+	peer_answer(server, "NOTIFY", 'T');
+	peer_answer(server, "COMMIT", 'I');
+	answer_fence();
+	peer_hear(server, 'S');
+	peer_ready(server, 'I');
+	answer(server, NULL);
+	for (int i = 0; i < 4; i++)
+		assert_null(strstr(peer_hear(client, 'Z'), "A"));
+	assert_string_equal(peer_hear(client, 'Z'), "C:COMMIT Z:I");
 	stage_free(&stage);
 }
 
@@ -393,6 +429,7 @@ int main(void)
 	    cmocka_unit_test(channel_ends_with_the_last_who_listens_to_it),
 	    cmocka_unit_test(rollback_takes_an_unlisten_back),
 	    cmocka_unit_test(unlisten_behind_an_error_counts),
+	    cmocka_unit_test(unlisten_waits_for_the_answers_before_it),
 	    cmocka_unit_test(lost_connection_is_told),
 	    cmocka_unit_test(what_is_no_notification_ends_the_connection),
 	    cmocka_unit_test(queue_has_a_limit),
