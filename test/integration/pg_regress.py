@@ -55,6 +55,12 @@ def sources(bindir):
     return folder
 
 
+def are_installed(bindir):
+    """Are the tests of the same minor version as the server?"""
+    source, = glob.glob(os.path.join(sources(bindir), "*.dsc"))
+    return os.path.basename(source).split("_")[1] == version_of(bindir)[1] + ".dsc"
+
+
 def nearest(versions, wanted):
     """The wanted version, then those whose minor version is nearest."""
     def minor(version):

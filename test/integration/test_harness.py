@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+import pg_regress
+import toolchain
 import waiting
 
 
@@ -55,3 +57,26 @@ def test_runs_beside_each_other_get_different_ports():
     env = dict(os.environ, PYTHONPATH=os.path.dirname(waiting.__file__))
     done = subprocess.run([sys.executable, "-c", other], env=env, capture_output=True, text=True)
     assert int(done.stdout) != port, done
+
+
+def test_tests_of_postgresql_are_those_of_the_nearest_version():
+    listed = ["15.6-1", "15.18-0+deb12u1", "15.20-0+deb12u1"]
+    assert pg_regress.nearest(listed, "15.20-0+deb12u1") == listed[::-1]
+    assert pg_regress.nearest(listed[:2], "15.8-1") == ["15.8-1", *listed[:2]]
+
+
+def test_tests_of_postgresql_stay_when_there_are_no_others(monkeypatch, tmp_path):
+    def fetch(*_):
+        raise toolchain.Missing("no network")
+
+    folder = tmp_path / "regress" / "15"
+    monkeypatch.setattr(pg_regress, "fetch", fetch)
+    monkeypatch.setattr(pg_regress, "version_of", lambda _: ("15", "15.20-0+deb12u1"))
+    monkeypatch.setattr(pg_regress, "folder_of", lambda _: str(folder))
+    with pytest.raises(toolchain.Missing):
+        pg_regress.sources("")
+    folder.mkdir(parents=True)
+    (folder / "release").write_text("15.18-0+deb12u1")
+    (folder / "postgresql-15_15.18-0+deb12u1.dsc").touch()
+    assert pg_regress.sources("") == str(folder)
+    assert not pg_regress.are_installed("")

@@ -44,7 +44,9 @@ def run_tests(cluster, port):
 def test_what_passes_without_a_pooler_passes_with_it(own_cluster, make_pooler, way):
     if way == "straight":
         run, output, differences = run_tests(own_cluster, own_cluster.port)
-        assert not run.failed(), "%s\n%s" % (output[-6000:], differences[:20000])
+        print("fail straight: %s" % sorted(run.failed()))
+        assert not run.failed() or not pg_regress.are_installed(own_cluster.bindir), (
+            "%s\n%s" % (output[-6000:], differences[:20000]))
         return
     settings, known = WAYS[way]
     pooler = make_pooler(
@@ -52,4 +54,10 @@ def test_what_passes_without_a_pooler_passes_with_it(own_cluster, make_pooler, w
         settings={"default_pool_size": SERVERS, "max_prepared_statements": 100,
                   "auth_query": "select rolname, '' from pg_roles where rolname = $1", **settings})
     run, output, differences = run_tests(own_cluster, pooler.port)
-    assert run.failed() <= set(known), "%s\n%s" % (output[-6000:], differences[:20000])
+    failed = run.failed() - set(known)
+    # Those of another minor version fail without a pooler, too.
+    if failed and not pg_regress.are_installed(own_cluster.bindir):
+        failed -= run_tests(own_cluster, own_cluster.port)[0].failed()
+    print("%d of %d pass, those that fail: %s" % (
+        len(run.results) - len(run.failed()), len(run.results), sorted(run.failed())))
+    assert not failed, "%s\n%s\n%s" % (sorted(failed), output[-6000:], differences[:20000])
