@@ -60,6 +60,7 @@ struct subscription {
 	struct node of_channel, of_client;
 	struct listen_channel *channel;
 	struct listening *listening;
+	uint32_t number; /* of the LISTEN that has begun it: listening->joined */
 };
 
 /* How far a client is whose LISTEN goes from its server to the pool's connection. */
@@ -83,6 +84,7 @@ struct listening {
 	uint64_t hub_id;           /* the connection that listens for it */
 	uint64_t since_us;
 	uint64_t count;   /* notifications that it was sent */
+	uint32_t joined;  /* LISTENs that went to the pool's connection */
 	struct buf queue; /* those that wait for the end of its transaction */
 	uint8_t phase;    /* enum listen_phase */
 	bool is_unseen;   /* its server listens because of a function, and stays */
@@ -92,7 +94,8 @@ struct listening {
 	bool was_lost;
 	/* channels that its server has told: names with their NULs */
 	struct buf found;
-	/* notifications that its own server has sent since it may listen: hashes */
+	/* notifications that its own server has sent since it may listen: hashes of the
+	 * channel and of the whole */
 	struct buf heard;
 	/* names of the UNLISTENs in texts that were sent, that have run in this
 	 * transaction, and that are committed; each with its NUL, "" for all */

@@ -206,6 +206,7 @@ static void subscribe(struct listening *l, struct server *server, uint64_t hub_i
 	const char *name = (const char *)l->found.bytes, *end = name + l->found.len;
 
 	l->is_first = !l->pool;
+	l->joined++;
 	l->hub_id = hub_id;
 	if (!l->pool)
 		l->pool = listen_table_pool(server->conn.site, server->slot.pool);

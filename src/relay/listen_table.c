@@ -220,6 +220,7 @@ void listen_table_add(struct listening *l, const char *name)
 	s = mem_zero(sizeof(*s));
 	s->channel = channel;
 	s->listening = l;
+	s->number = l->joined;
 	list_push_back(&channel->subscriptions, &s->of_channel);
 	list_push_back(&l->subscriptions, &s->of_client);
 	if (node_is_linked(&l->node))
@@ -298,9 +299,25 @@ static uint64_t hash_of(const uint8_t *bytes, size_t len)
 {
 	uint64_t hash = UINT64_C(0xcbf29ce484222325);
 
-	for (size_t i = HEADER; i < len; i++)
+	for (size_t i = 0; i < len; i++)
 		hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
 	return hash;
+}
+
+/* What is kept of a notification that a client has heard. */
+struct heard {
+	uint64_t channel, whole;
+};
+
+static struct heard heard_of(const uint8_t *bytes, size_t len)
+{
+	struct heard heard = {.whole = hash_of(bytes + HEADER, len - HEADER)};
+	const char *channel;
+	uint32_t pid;
+
+	if (listen_table_read(bytes, len, &pid, &channel) == 0)
+		heard.channel = hash_of((const uint8_t *)channel, strlen(channel));
+	return heard;
 }
 
 /* Sends what waits.  True: the notification with this hash was among it. */
@@ -336,27 +353,35 @@ static bool send_queue(struct listening *l, uint64_t hash)
 
 bool listen_table_heard(struct listening *l, const struct message *m)
 {
-	uint64_t hash = hash_of(m->bytes, m->have);
+	struct heard heard = heard_of(m->bytes, m->have);
 
-	if (l->queue.len && !l->client->conn.is_doomed && send_queue(l, hash))
+	if (l->queue.len && !l->client->conn.is_doomed && send_queue(l, heard.whole))
 		return false;
 	if (l->heard.len >= HEARD_MOST)
 		buf_shift(&l->heard, HEARD_MOST / 2);
-	buf_put(&l->heard, &hash, sizeof(hash));
+	buf_put(&l->heard, &heard, sizeof(heard));
 	l->count++;
 	return true;
 }
 
 /* Has the client got it from its own server?  What is before it there was sent before
- * the pool's connection listened. */
-static bool was_heard(struct listening *l, uint64_t hash)
+ * the pool's connection listened.  And what is not there, but something of its channel
+ * is, which is newer: that was sent before the client listened. */
+static bool was_heard(
+    struct listening *l, const struct subscription *s, const struct heard *sent)
 {
-	for (size_t at = 0; at < l->heard.len; at += sizeof(hash))
-		if (memcmp(l->heard.bytes + at, &hash, sizeof(hash)) == 0) {
-			buf_shift(&l->heard, at + sizeof(hash));
+	bool has_newer = false;
+	struct heard heard;
+
+	for (size_t at = 0; at < l->heard.len; at += sizeof(heard)) {
+		memcpy(&heard, l->heard.bytes + at, sizeof(heard));
+		if (memcmp(&heard, sent, sizeof(heard)) == 0) {
+			buf_shift(&l->heard, at + sizeof(heard));
 			return true;
 		}
-	return false;
+		has_newer = has_newer || heard.channel == sent->channel;
+	}
+	return has_newer && l->phase != LISTEN_AT_REST && s->number == l->joined;
 }
 
 static bool is_outside_of_transactions(const struct client *client)
@@ -420,7 +445,7 @@ void listen_table_deliver(struct listen_pool *pool, uint64_t hub_id,
 	struct listen_channel *channel;
 	struct subscription *s;
 	const char *name;
-	uint64_t hash;
+	struct heard sent;
 	uint32_t raw;
 
 	if (listen_table_read(bytes, len, &raw, &name) < 0)
@@ -428,14 +453,14 @@ void listen_table_deliver(struct listen_pool *pool, uint64_t hub_id,
 	channel = map_get(pool->channels, name, strlen(name));
 	if (!channel)
 		return;
-	hash = hash_of(bytes, len);
+	sent = heard_of(bytes, len);
 	/* nothing is removed here: a client that is closed is doomed only */
 	list_for (s, &channel->subscriptions, of_channel) {
 		struct listening *l = s->listening;
 		if (l->hub_id != hub_id)
 			continue;
-		if (!was_heard(l, hash))
-			put(l, bytes, len, hash, pid);
+		if (!was_heard(l, s, &sent))
+			put(l, bytes, len, sent.whole, pid);
 	}
 }
 

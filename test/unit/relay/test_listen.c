@@ -379,6 +379,49 @@ static void server_ends_while_its_client_waits(void **state)
 	stage_free(&stage);
 }
 
+static void put_note(struct peer *from, const char *payload)
+{
+	uint8_t body[64] = {0, 0, 0, 9, 'n', 'e', 'w', 's'};
+
+	memcpy(body + 9, payload, strlen(payload) + 1);
+	peer_put(from, 'A', body, 9 + strlen(payload) + 1);
+}
+
+/* What the connection sends late, and was sent before the client listened: newer ones
+ * have come from its own server. */
+static void older_notifications_do_not_follow_newer_ones(void **state)
+{
+	(void)state;
+	begin(KEEP);
+	struct peer *one = stage_login(stage, "u", NULL, NULL);
+
+	run(one, "listen news", "LISTEN", 'I');
+	peer_hear(server, 'S');
+	put_note(server, "2");
+	for (const char *type = "3312"; *type; type++)
+		peer_put(server, (uint8_t)*type, "", 0);
+	static const uint8_t row[] = {
+	    0, 2, 0, 0, 0, 1, 'l', 0, 0, 0, 4, 'n', 'e', 'w', 's'};
+	peer_put(server, 'D', row, sizeof(row));
+	peer_text(server, 'C', "SELECT");
+	peer_put(server, '3', "", 0);
+	peer_put(server, '3', "", 0);
+	peer_ready(server, 'I');
+	peer_hear(hub, 'S');
+	put_note(hub, "1");
+	put_note(hub, "2");
+	put_note(hub, "3");
+	peer_ready(hub, 'I');
+	answer(server, NULL); /* UNLISTEN */
+	stage_settle(stage);
+	assert_null(memmem(one->in.bytes, one->in.len, "news\0001", 7));
+	const uint8_t *two = memmem(one->in.bytes, one->in.len, "news\0002", 7),
+		      *three = memmem(one->in.bytes, one->in.len, "news\0003", 7);
+	assert_true(two && three && two < three);
+	buf_clear(&one->in);
+	stage_free(&stage);
+}
+
 /* As from PostgreSQL, where the session itself listens. */
 static void notifications_come_before_the_end_of_a_query(void **state)
 {
@@ -436,6 +479,7 @@ int main(void)
 	    cmocka_unit_test(server_changes_clients_when_its_notifications_have_come),
 	    cmocka_unit_test(client_leaves_while_it_waits),
 	    cmocka_unit_test(server_ends_while_its_client_waits),
+	    cmocka_unit_test(older_notifications_do_not_follow_newer_ones),
 	    cmocka_unit_test(notifications_come_before_the_end_of_a_query),
 	};
 	return stage_run_twice(tests);
