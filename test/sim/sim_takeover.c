@@ -23,7 +23,8 @@ static struct {
 	struct process *victim; /* is killed after so many steps */
 	uint64_t steps;
 	bool is_restarting;
-	uint64_t changed_us; /* when a process has begun or ended */
+	const struct process *ended; /* whose place is to be taken */
+	uint64_t changed_us;         /* when a process has begun or ended */
 } operator;
 
 /* Whoever serves alone is found by its pidfile and its socket. */
@@ -86,14 +87,6 @@ bool takeover_kills(struct process *p)
 	return true;
 }
 
-static void start_again(struct event *e)
-{
-	(void)e;
-	operator.is_restarting = false;
-	config_write_calm();
-	process_start(false);
-}
-
 /* Whether one lives that began later, and so serves or tries to. */
 static bool has_younger(const struct process *p)
 {
@@ -103,6 +96,17 @@ static bool has_younger(const struct process *p)
 		if (other->pid > p->pid && !other->is_over)
 			return true;
 	return false;
+}
+
+static void start_again(struct event *e)
+{
+	(void)e;
+	operator.is_restarting = false;
+	/* a takeover may have begun meanwhile, and serves alone */
+	if (has_younger(operator.ended))
+		return;
+	config_write_calm();
+	process_start(false);
 }
 
 void takeover_process_over(struct process *p)
@@ -131,6 +135,7 @@ void takeover_process_over(struct process *p)
 			     (p->is_killed ? !p->is_up : p->code == 0 || p->is_reboot)))
 		return;
 	operator.restart.run = start_again;
+	operator.ended = p;
 	operator.is_restarting = true;
 	event_in(&operator.restart, draw_between(&operator.rng, 1000, 2000000));
 }
