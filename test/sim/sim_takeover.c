@@ -79,7 +79,7 @@ bool takeover_kills(struct process *p)
 {
 	struct process *victim = operator.victim;
 
-	if (!victim || victim != p || operator.steps--> 0)
+	if (!victim || victim != p || world.is_healing || operator.steps--> 0)
 		return false;
 	operator.victim = NULL;
 	world.counts.kills++;
