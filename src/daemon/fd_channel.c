@@ -35,6 +35,8 @@ struct fd_channel {
 	bool is_over;
 	bool is_cut;  /* fd_channel_cut was called: ended() is not */
 	int failures; /* calls to read that did not succeed */
+	/* one of them for another reason than that the other end was gone */
+	bool is_deaf;
 };
 
 static void readable(void *ctx, int fd);
@@ -157,6 +159,7 @@ static bool read_some(struct fd_channel *c)
 	 * that was lost would leave the frames without theirs.) */
 	bool is_last = errno == EMFILE || c->failures == FAILURES_MOST;
 	if (got < 0 && !is_last) {
+		c->is_deaf = c->is_deaf || errno != ECONNRESET;
 		if (c->failures++ == 0)
 			shutdown(c->fd, SHUT_RD);
 		return true;
@@ -202,5 +205,5 @@ void fd_channel_cut(struct fd_channel *c)
 
 bool fd_channel_is_deaf(const struct fd_channel *c)
 {
-	return c->failures > 0;
+	return c->is_deaf;
 }

@@ -35,16 +35,25 @@ def pytest_addoption(parser):
     parser.addoption("--pg-bin", default=None, help="folder of PostgreSQL's programs")
 
 
-# The longest cases begin first, so that no process of a parallel run is left with them at the end.
-LONGEST = ("test_regress.py", "test_drivers.py", "test_wrong_row.py", "test_oracle.py")
+# The longest cases begin first, at each process of a parallel run, so that none is left with them at
+# the end: pytest-xdist cuts the list into as many parts as there are processes.
+LONGEST = ("test_regress.py", "test_suites.py", "test_hosts_watched.py", "test_drivers.py", "test_wrong_row.py",
+           "test_oracle.py", "test_patroni.py", "test_host_alone.py")
 
 
 def pytest_collection_modifyitems(items):
-    def place(item):
-        name = item.path.name
-        return LONGEST.index(name) if name in LONGEST else len(LONGEST)
-
-    items.sort(key=place)
+    first = sorted((item for item in items if item.path.name in LONGEST),
+                   key=lambda item: LONGEST.index(item.path.name))
+    others = [item for item in items if item.path.name not in LONGEST]
+    parts = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    ordered, at = [], 0
+    for part in range(parts):
+        share = first[part::parts]
+        end = len(items) * (part + 1) // parts - len(ordered) - len(share) + at
+        end = len(others) if part == parts - 1 else max(at, end)
+        ordered += share + others[at:end]
+        at = end
+    items[:] = ordered
 
 
 def find_pg_bin():

@@ -104,13 +104,13 @@ def test_guesses_for_one_user_delay_nobody_else(make_pooler, pg, who):
     pooler = make_pooler({"db": pg.conn(user="trust_user"), "own": pg.conn(user="scram_user", password=SCRAM_SECRET)},
                          settings={"auth_type": "plain", "client_login_timeout": 300},
                          userlist={"s": wire.ScramKeys(PLAIN, iterations=ROUNDS).secret(),
-                                   "other": wire.ScramKeys(PLAIN).secret(), "busy": "", "t": "in clear"})
+                                   "other": wire.ScramKeys(PLAIN).secret(), "busy": "", "t": "a plain word 5c2"})
     strangers = [pooler.client(user="s", secret="wrong") for _ in range(guesses)]
-    pooler.connect(user="t", secret="in clear").close()
+    pooler.connect(user="t", secret="a plain word 5c2").close()
     for guesser in strangers:
         send_guess(guesser, "plain")
     if who == "server":
-        pooler.connect("own", "t", "in clear").close()
+        pooler.connect("own", "t", "a plain word 5c2").close()
     else:
         pooler.connect("db", "other", PLAIN).close()
     refused = sum(guesser.has_data(0.001) for guesser in strangers)

@@ -30,6 +30,7 @@ SERVERS = 21
 
 
 def run_tests(cluster, port):
+    cluster.do("drop database if exists regression with (force)")
     run = pg_regress.Run(cluster, port)
     try:
         output, differences = run()
