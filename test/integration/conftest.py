@@ -37,8 +37,7 @@ def pytest_addoption(parser):
 
 # The longest cases begin first, at each process of a parallel run, so that none is left with them at
 # the end: pytest-xdist cuts the list into as many parts as there are processes.
-LONGEST = ("test_regress.py", "test_suites.py", "test_hosts_watched.py", "test_drivers.py", "test_wrong_row.py",
-           "test_oracle.py", "test_patroni.py", "test_host_alone.py")
+LONGEST = ("test_regress.py", "test_suites.py", "test_drivers.py", "test_wrong_row.py", "test_oracle.py")
 
 
 def pytest_collection_modifyitems(items):
