@@ -11,11 +11,6 @@
 #include "session/client.h"
 #include "session/server.h"
 
-/* How often what the pooler does behind a RESET is tried.  Cancel requests for the
- * client's command may come late, and reach that instead.  There is an end because
- * statement_timeout may be too short for it. */
-enum { RESETS_ATTEMPTS = 5 };
-
 /* Keeps, before the first change, the values that the client asked for and got at its
  * login. */
 void resets_keep_asked(struct client *client);

@@ -309,15 +309,11 @@ struct heard {
 	uint64_t channel, whole;
 };
 
-static struct heard heard_of(const uint8_t *bytes, size_t len)
+static struct heard heard_of(const char *channel, const uint8_t *bytes, size_t len)
 {
-	struct heard heard = {.whole = hash_of(bytes + HEADER, len - HEADER)};
-	const char *channel;
-	uint32_t pid;
-
-	if (listen_table_read(bytes, len, &pid, &channel) == 0)
-		heard.channel = hash_of((const uint8_t *)channel, strlen(channel));
-	return heard;
+	return (struct heard){
+	    .channel = hash_of((const uint8_t *)channel, strlen(channel)),
+	    .whole = hash_of(bytes + HEADER, len - HEADER)};
 }
 
 /* Sends what waits.  True: the notification with this hash was among it. */
@@ -353,8 +349,12 @@ static bool send_queue(struct listening *l, uint64_t hash)
 
 bool listen_table_heard(struct listening *l, const struct message *m)
 {
-	struct heard heard = heard_of(m->bytes, m->have);
+	const char *channel = "";
+	struct heard heard;
+	uint32_t pid;
 
+	(void)listen_table_read(m->bytes, m->have, &pid, &channel);
+	heard = heard_of(channel, m->bytes, m->have);
 	if (l->queue.len && !l->client->conn.is_doomed && send_queue(l, heard.whole))
 		return false;
 	if (l->heard.len >= HEARD_MOST)
@@ -453,7 +453,7 @@ void listen_table_deliver(struct listen_pool *pool, uint64_t hub_id,
 	channel = map_get(pool->channels, name, strlen(name));
 	if (!channel)
 		return;
-	sent = heard_of(bytes, len);
+	sent = heard_of(name, bytes, len);
 	/* nothing is removed here: a client that is closed is doomed only */
 	list_for (s, &channel->subscriptions, of_channel) {
 		struct listening *l = s->listening;

@@ -360,7 +360,7 @@ void params_failed(struct server *server, const struct message *m)
 	(void)server_log_refused_set(server, &f);
 	/* by a late request, which was for the client's RESET */
 	if (is_canceled && server->link.params.has_run && server->status == 'I' &&
-	    ++server->link.params.settling.attempts < RESETS_ATTEMPTS) {
+	    ++server->link.params.settling.attempts < OWN_ATTEMPTS_MOST) {
 		server->link.params.wants_apply = true;
 		return;
 	}

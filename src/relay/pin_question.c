@@ -21,8 +21,6 @@ enum {
 	UNASKED = LEAK_BIT(LOAD),
 	/* names of channels, of at most 63 characters */
 	CHANNEL_MOST = 4 * 63,
-	/* a cancel request for the client's query may come late */
-	ATTEMPTS = 3,
 	/* a longer value is not sent; in hexadecimal it has twice as many digits */
 	VALUE_MOST = KEPT_SETTINGS_MOST / 2,
 };
@@ -417,7 +415,7 @@ int pin_question_answered(struct server *server, struct client *client, bool has
 
 	pin->is_asking = server->link.params.is_applying = false;
 	server->is_ready = server->status == 'I';
-	if (pin->is_canceled && ++pin->attempts < ATTEMPTS) {
+	if (pin->is_canceled && ++pin->attempts < OWN_ATTEMPTS_MOST) {
 		pin->is_canceled = false;
 		if (pin->is_of_own)
 			return pin_question_ask_own(server);

@@ -138,7 +138,7 @@ bool resets_sourced(struct server *server, struct client *client)
 	link->params.is_applying = false;
 	server->is_ready = server->status == 'I';
 	if (link->params.settling.is_canceled &&
-	    ++link->params.settling.attempts < RESETS_ATTEMPTS) {
+	    ++link->params.settling.attempts < OWN_ATTEMPTS_MOST) {
 		ask(server, client);
 		return true;
 	}

@@ -331,16 +331,23 @@ static void server_changes_clients_when_its_notifications_have_come(void **state
 	stage_free(&stage);
 }
 
+/* One has sent a notification, and two waits for the connection that listens. */
+static void begin_waiting(struct peer **one, struct peer **two)
+{
+	begin(KEEP);
+	*one = stage_login(stage, "u", NULL, NULL);
+	*two = stage_login(stage, "u", NULL, NULL);
+	run(*one, "notify news", "NOTIFY", 'I');
+	peer_hear(*one, 'Z');
+	peer_text(*two, 'Q', "select 2");
+	peer_hear(hub, 'S');
+}
+
 static void client_leaves_while_it_waits(void **state)
 {
 	(void)state;
-	begin(KEEP);
-	struct peer *one = stage_login(stage, "u", NULL, NULL);
-	struct peer *two = stage_login(stage, "u", NULL, NULL);
-	run(one, "notify news", "NOTIFY", 'I');
-	peer_hear(one, 'Z');
-	peer_text(two, 'Q', "select 2");
-	peer_hear(hub, 'S');
+	struct peer *one, *two;
+	begin_waiting(&one, &two);
 	peer_close(two);
 	stage_settle(stage);
 	peer_ready(hub, 'I');
@@ -362,13 +369,8 @@ static void server_ends_while_its_client_waits(void **state)
 	static const char words[] = "SFATAL\0C57P01\0Mterminating\0";
 
 	(void)state;
-	begin(KEEP);
-	struct peer *one = stage_login(stage, "u", NULL, NULL);
-	struct peer *two = stage_login(stage, "u", NULL, NULL);
-	run(one, "notify news", "NOTIFY", 'I');
-	peer_hear(one, 'Z');
-	peer_text(two, 'Q', "select 2");
-	peer_hear(hub, 'S');
+	struct peer *one, *two;
+	begin_waiting(&one, &two);
 	peer_put(server, 'E', words, sizeof(words));
 	stage_settle(stage);
 	peer_close(server);

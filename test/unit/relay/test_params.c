@@ -331,8 +331,8 @@ static void cancelled_question_is_asked_again(void **state)
 
 	stage_pair(stage, &first, &server);
 	client = with_zone(stage, server);
-	for (int most = RESETS_ATTEMPTS - 1; most <= RESETS_ATTEMPTS; most++) {
-		bool is_told = most < RESETS_ATTEMPTS;
+	for (int most = OWN_ATTEMPTS_MOST - 1; most <= OWN_ATTEMPTS_MOST; most++) {
+		bool is_told = most < OWN_ATTEMPTS_MOST;
 		peer_text(client, 'Q', "reset timezone");
 		if (!is_told) {
 			assert_hears(server, 'Q', "Q:SET TimeZone='CET';");
@@ -366,7 +366,7 @@ static void cancelled_set_behind_a_reset_is_repeated(void **state)
 
 	stage_pair(stage, &first, &server);
 	client = with_zone(stage, server);
-	for (int most = RESETS_ATTEMPTS - 1; most <= RESETS_ATTEMPTS; most++) {
+	for (int most = OWN_ATTEMPTS_MOST - 1; most <= OWN_ATTEMPTS_MOST; most++) {
 		peer_text(client, 'Q', "reset timezone");
 		assert_hears(server, 'Q', "Q:reset timezone");
 		report(server, "UTC");
@@ -374,7 +374,7 @@ static void cancelled_set_behind_a_reset_is_repeated(void **state)
 		tell_source(server, true);
 		for (int i = 0; i < most; i++)
 			cancel_own(server);
-		if (most < RESETS_ATTEMPTS) {
+		if (most < OWN_ATTEMPTS_MOST) {
 			peer_hear(server, 'S');
 			for (const char *type = "3312"; *type; type++)
 				peer_put(server, (uint8_t)*type, "", 0);

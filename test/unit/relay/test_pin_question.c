@@ -181,13 +181,13 @@ static void cancelled_question_is_asked_again(void **state)
 	(void)state;
 	struct stage *stage = begin("pool_size=2", KEEP);
 	run("create temp table a (a int)", "CREATE TABLE");
-	answer(NULL, 0, "57014");
-	answer(NULL, 0, "57014");
+	for (int i = 1; i < OWN_ATTEMPTS_MOST; i++)
+		answer(NULL, 0, "57014");
 	answer_one("t");
 	assert_string_equal(peer_hear(client, 'Z'), "C:CREATE TABLE Z:I");
 	assert_true(is_pinned(stage));
 	run("drop table a", "DROP TABLE");
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < OWN_ATTEMPTS_MOST; i++)
 		answer(NULL, 0, "57014");
 	peer_last_words(client);
 	stage_free(&stage);

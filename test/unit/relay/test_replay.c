@@ -53,6 +53,17 @@ static struct stage *prepared(struct peer **client, struct peer **server)
 	return stage;
 }
 
+/* The same, and the statement runs. */
+static struct stage *running(struct peer **client, struct peer **server)
+{
+	struct stage *stage = prepared(client, server);
+
+	run(*client);
+	peer_put(*client, 'S', NULL, 0);
+	assert_hears(*server, 'S', "B E:: S");
+	return stage;
+}
+
 /* The tag of the pooler's own DISCARD ALL comes in two parts. */
 static void statements_are_forgotten_by_a_tag_that_is_cut(void **state)
 {
@@ -83,11 +94,8 @@ static void lost_statement_is_prepared_again(void **state)
 {
 	(void)state;
 	struct peer *client, *server;
-	struct stage *stage = prepared(&client, &server);
+	struct stage *stage = running(&client, &server);
 
-	run(client);
-	peer_put(client, 'S', NULL, 0);
-	assert_hears(server, 'S', "B E:: S");
 	refuse(server, lost, sizeof(lost));
 	assert_heard(client, "");
 	assert_heard(server, "");
@@ -109,11 +117,8 @@ static void nothing_is_repeated_behind_a_copy(void **state)
 {
 	(void)state;
 	struct peer *client, *server;
-	struct stage *stage = prepared(&client, &server);
+	struct stage *stage = running(&client, &server);
 
-	run(client);
-	peer_put(client, 'S', NULL, 0);
-	assert_hears(server, 'S', "B E:: S");
 	peer_put(server, '2', NULL, 0);
 	peer_put(server, 'G', "\0\0\0", 3);
 	assert_hears(client, 'G', "2 G");
@@ -190,11 +195,8 @@ static void second_failure_is_the_clients(void **state)
 {
 	(void)state;
 	struct peer *client, *server;
-	struct stage *stage = prepared(&client, &server);
+	struct stage *stage = running(&client, &server);
 
-	run(client);
-	peer_put(client, 'S', NULL, 0);
-	assert_hears(server, 'S', "B E:: S");
 	refuse(server, stale, sizeof(stale));
 	peer_ready(server, 'I');
 	assert_hears(server, 'S', "C:SPGBOUNCER_1 P B E:: S");
@@ -235,11 +237,8 @@ static void client_that_leaves_meanwhile_harms_nobody(void **state)
 {
 	(void)state;
 	struct peer *client, *server;
-	struct stage *stage = prepared(&client, &server);
+	struct stage *stage = running(&client, &server);
 
-	run(client);
-	peer_put(client, 'S', NULL, 0);
-	assert_hears(server, 'S', "B E:: S");
 	refuse(server, lost, sizeof(lost));
 	assert_heard(client, "");
 	peer_close(client);
