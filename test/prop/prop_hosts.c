@@ -14,7 +14,7 @@
 #include "pool/host_group.h"
 #include "prop.h"
 
-enum { SEEDS = 5, RUNS = 40, STEPS = 400, HOSTS_MOST = 4, GROUPS = 4 };
+enum { SEEDS = 2, RUNS = 40, STEPS = 400, HOSTS_MOST = 4, GROUPS = 4 };
 
 #define MS UINT64_C(1000)
 #define S  UINT64_C(1000000)

@@ -18,7 +18,7 @@
 #include "prop.h"
 #include "wire/pipeline.h"
 
-enum { LINE_MOST = 256, TOLD_MOST = 1024, ROUNDS = 300000, STEPS_MOST = 60 };
+enum { LINE_MOST = 256, TOLD_MOST = 1024, ROUNDS = 120000, STEPS_MOST = 60 };
 enum { TAG_MOST = 256 };
 
 static unsigned below(uint64_t *state, unsigned n)

@@ -21,7 +21,7 @@
 #include "prop_pool/model.h"
 
 enum {
-	RUNS = 300, /* half of them with one worker */
+	RUNS = 150, /* half of them with one worker */
 	RUSHES = 3, /* every so many runs with several and an administrator */
 	STEPS = 1500,
 	STEPS_ALONE = 1000,
