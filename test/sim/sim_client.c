@@ -808,7 +808,7 @@ static void apply(struct client *c, const struct owed *o)
 	case DISCARDS:
 		for (int i = 0; i < CHANNELS; i++)
 			c->hearing[i].listens_next = false;
-		end_transaction(c, true);
+		gucs_end(&c->model, true);
 		gucs_reset(&c->model, -1);
 		memset(c->has, 0, sizeof(c->has));
 		c->temp = 0;
