@@ -118,11 +118,15 @@ void note(const char *what, uint64_t a, uint64_t b)
 void note_bytes(const char *what, uint64_t a, const void *bytes, size_t len)
 {
 	const uint8_t *p = bytes;
-	uint64_t sum = 0;
+	size_t rest = len;
 
-	for (size_t i = 0; i < len; i++)
-		sum = (sum ^ p[i]) * UINT64_C(1099511628211);
-	mix(sum);
+	for (uint64_t v = 0; rest; v = 0) {
+		size_t n = rest < sizeof(v) ? rest : sizeof(v);
+		memcpy(&v, p, n);
+		mix(v);
+		p += n;
+		rest -= n;
+	}
 	note(what, a, len);
 }
 
