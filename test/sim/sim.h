@@ -54,11 +54,14 @@ struct event {
 struct task;
 struct process;
 
+/* The key of an event: its time, and how many were made before it. */
+enum { NUMBER_BITS = 28 };
+
 struct world {
 	struct sim_options options;
-	uint64_t now_us; /* monotonic */
-	uint64_t hash;   /* of everything that has happened */
-	uint64_t event_count;
+	uint64_t now_us;      /* monotonic */
+	uint64_t hash;        /* of everything that has happened */
+	uint64_t event_count; /* below 1 << NUMBER_BITS */
 	struct heap events;
 	struct list tasks, ready; /* struct task by .node and .ready_node */
 	struct task *current;     /* NULL: the world itself runs */

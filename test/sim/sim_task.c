@@ -22,7 +22,7 @@
 #	define HAS_ASAN 0
 #endif
 
-enum { STACK_BYTES = 2 << 20, NUMBER_BITS = 20 };
+enum { STACK_BYTES = 2 << 20 };
 
 struct context {
 	ucontext_t start;

@@ -12,7 +12,8 @@
 struct world world;
 uint64_t sim_disturbed_us;
 
-enum { LOG_KEPT = 60, LINE_MOST = 300, NUMBER_BITS = 20 };
+enum { LOG_KEPT = 60, LINE_MOST = 300 };
+#define LAST_US (UINT64_MAX >> NUMBER_BITS)
 static char kept[LOG_KEPT][LINE_MOST];
 static unsigned kept_count;
 
@@ -70,9 +71,12 @@ void event_at(struct event *e, uint64_t at_us)
 	event_cancel(e);
 	if (at_us < world.now_us)
 		at_us = world.now_us;
+	if (at_us > LAST_US)
+		at_us = LAST_US;
+	MUST(!(world.event_count >> NUMBER_BITS) && world.now_us < LAST_US,
+	    "the run is too long");
 	/* those of the same time keep their order */
-	heap_put(&world.events, &e->node,
-	    at_us << NUMBER_BITS | (world.event_count++ & ((1u << NUMBER_BITS) - 1)));
+	heap_put(&world.events, &e->node, at_us << NUMBER_BITS | world.event_count++);
 }
 
 void event_cancel(struct event *e)
