@@ -34,6 +34,16 @@ enum slot_state {
 const char *slot_state_shown(enum slot_state state);        /* such as "new" */
 const char *slot_state_socket_shown(enum slot_state state); /* such as "sv_login" */
 
+/* Whether the connection is closed at its next release, and why: the last of these. */
+enum dirty {
+	DIRTY_NOT,
+	/* it came from another process and exceeds a limit: that is no reason to close
+	 * it while its client has it, whatever server_fast_close says */
+	DIRTY_SURPLUS,
+	DIRTY_OLD, /* RECONNECT, another configuration, or nobody else can use it */
+	DIRTY_MISPLACED, /* its host may no longer be used */
+};
+
 struct pool_request;
 struct runner;
 
@@ -52,15 +62,10 @@ struct slot {
 	enum slot_state state;
 	/* number of unfinished cancel requests for this connection */
 	unsigned cancels_in_flight;
-	bool is_dirty; /* to be closed at the next release */
-	/* is_dirty because it came from another process and exceeds a limit: that is no
-	 * reason to close it while its client has it, whatever server_fast_close says
-	 */
-	bool is_surplus;
+	enum dirty dirty;
 	/* belongs to one replication client and is never shared */
 	bool is_replication;
-	bool is_slow;      /* its login takes long: other hosts are used meanwhile */
-	bool is_misplaced; /* is_dirty because its host may no longer be used */
+	bool is_slow; /* its login takes long: other hosts are used meanwhile */
 	bool was_lent;
 	bool was_checked; /* the check query has succeeded, or it has just logged in */
 	/* it goes to or comes from another site, where it still counts */
@@ -259,7 +264,7 @@ void pool_dialing(struct pool *pool, struct slot *slot, uint64_t now_us);
 /* The login is complete: REST, RETIRE and others, as from pool_give without reset. */
 struct verdict pool_logged_in(struct slot *slot, uint64_t now_us);
 /* The broker has kept the parameters of a server login.  To be called before
- * pool_logged_in, but not for a slot that is_dirty. */
+ * pool_logged_in, but not for a slot that is dirty. */
 void pool_got_login_params(struct pool *pool);
 /* Clients can be greeted, because a server has logged in at some worker. */
 bool pool_has_login_params(const struct pool *pool);
@@ -338,7 +343,7 @@ void pool_dialing_cancel(struct pool *pool, struct slot *slot, uint64_t now_us);
  * through pool_next; the login parameters are forgotten. */
 void pool_mark_dirty(struct pool *pool);
 /* Marks only this connection; the login parameters stay valid. */
-void pool_mark_slot_dirty(struct slot *slot);
+void pool_mark_slot_dirty(struct slot *slot, enum dirty why);
 /* Called for a new pool, and when pool_mode may have changed.  After a change no client
  * meets the session state of another one: servers in use are reset when they leave
  * session mode, and servers at rest are replaced when session mode begins. */

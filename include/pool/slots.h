@@ -34,6 +34,15 @@ void slot_enter(
  * to rest, those who could use or evict it are told.  Idle slots go to the front of
  * their list, with server_round_robin=1 to the end. */
 void slot_move(struct slot *slot, enum slot_state state, uint64_t now_us);
+/* Marks a slot for its next release; a weaker reason than the one that it has changes
+ * nothing. */
+static inline void slot_mark(struct slot *slot, enum dirty why)
+{
+	if (slot->dirty < why)
+		slot->dirty = why;
+	slot->pool->has_dirty = true;
+}
+
 /* Takes a slot out of all lists and counts, but slot->pool stays.  Returns the verdict
  * RETIRE. */
 struct verdict slot_retire(struct slot *slot, const char *reason);

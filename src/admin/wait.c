@@ -46,7 +46,7 @@ static bool is_clean_pool(const struct pool *pool)
 
 	for (unsigned state = SLOT_NONE + 1; state < SLOT_STATE_COUNT; state++)
 		list_for (slot, &pool->slots[state], node)
-			if (slot->is_dirty)
+			if (slot->dirty)
 				return false;
 	return true;
 }

@@ -140,10 +140,9 @@ static void broker_close_fast(struct pool *pool, bool goes_down)
 	struct slot *slot, *next;
 
 	list_for_safe (slot, next, &pool->slots[SLOT_ACTIVE], node)
-		if (slot->is_listener
-			? slot->is_dirty || goes_down
-			: is_fast && slot->is_dirty && !slot->is_surplus &&
-			      slot_server(slot)->is_ready)
+		if (slot->is_listener ? slot->dirty || goes_down
+				      : is_fast && slot->dirty > DIRTY_SURPLUS &&
+					    slot_server(slot)->is_ready)
 			server_retire(
 			    slot_server(slot), error_text(ERROR_DATABASE_CHANGED));
 }
@@ -374,7 +373,7 @@ static void on_logged_in(struct server *server)
 
 	vars_take(&server->own, &server->vars);
 	/* the parameters of a replication server were set for one client */
-	if (!server->slot.is_dirty && !server->slot.is_replication &&
+	if (!server->slot.dirty && !server->slot.is_replication &&
 	    runner_greet(pool_runner(site, pool), server) < 0) {
 		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
 		return;
@@ -441,7 +440,7 @@ void broker_lose_address(void *ctx, const char *host, const struct sock_addr *go
 				if (state != SLOT_ACTIVE_CANCEL && server->host &&
 				    strcmp(server->host, host) == 0 &&
 				    sock_addr_is_equal_ip(&server->conn.remote, gone))
-					pool_mark_slot_dirty(slot);
+					pool_mark_slot_dirty(slot, DIRTY_OLD);
 			}
 }
 
@@ -531,7 +530,7 @@ int broker_learn(struct server *server, size_t i)
 
 	vars_copy(&server->own, &server->vars, i);
 	server_role_follow(server, &server->own);
-	if (!runner || !pool_has_login_params(pool) || server->slot.is_dirty ||
+	if (!runner || !pool_has_login_params(pool) || server->slot.dirty ||
 	    server->slot.is_replication)
 		return 0;
 	const struct shared_params_place place = runner_place(runner);

@@ -48,12 +48,13 @@ static void join_pool(struct transfer *t, struct pool *pool)
 	was.state = was.carried_as;
 	was.is_carried = true;
 	/* RECONNECT, or another configuration */
-	was.is_dirty = was.is_dirty || workers_has_missed(t->to, t->after);
+	if (workers_has_missed(t->to, t->after))
+		was.dirty = DIRTY_OLD;
 	/* the next client would take what nobody has asked for as its answer */
 	buf_init(&unread, 0);
 	conn_put_unread(&server->conn, &unread);
 	if (unread.failed || !server_may_send_any_time(unread.bytes, unread.len))
-		was.is_dirty = true;
+		was.dirty = DIRTY_OLD;
 	buf_done(&unread);
 	site->transfer_counts.in++;
 	site->transfer_counts.waits_served += !list_is_empty(&pool->part.waiters);

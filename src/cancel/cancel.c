@@ -185,7 +185,7 @@ static void job_expired(struct deadline *d)
 {
 	struct cancel_job *job = container_of(d, struct cancel_job, patience);
 	if (job->aim.target && job->is_sent)
-		pool_mark_slot_dirty(&job->aim.target->slot);
+		pool_mark_slot_dirty(&job->aim.target->slot, DIRTY_OLD);
 	job_finish(job, "cancel_wait_timeout");
 }
 

@@ -607,7 +607,7 @@ static struct server *make_server(const struct handoff *m,
 	pipeline_set_amid(
 	    &server->pipeline, from->conn.passing > 0 && !from->is_dropping);
 	if (take_set(m, server, &from->statements) < 0 || pool == m->outdated)
-		was.is_dirty = true;
+		was.dirty = DIRTY_OLD;
 	pool_move_in(pool, &server->slot, request, &was, from->host, from->port,
 	    loop_now(m->site->loop));
 	date_set(server);

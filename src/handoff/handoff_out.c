@@ -54,7 +54,7 @@ static enum fate fate_of_client(const struct client *client)
 /* For a server without a client. */
 static enum fate fate_of_server(const struct server *server)
 {
-	if (server->conn.stream.tls || server->slot.is_dirty)
+	if (server->conn.stream.tls || server->slot.dirty)
 		return FATE_STAYS;
 	return server->slot.state == SLOT_IDLE || server->slot.state == SLOT_USED
 		   ? FATE_GOES
@@ -412,7 +412,7 @@ static void fill_server(struct offer *offer, const struct server *server,
 	    .pin_names = {server->link.pin.names.bytes, server->link.pin.names.len},
 	};
 	/* the limits of the next process decide */
-	out->slot.is_dirty = server->slot.is_dirty && !server->slot.is_surplus;
+	out->slot.dirty = server->slot.dirty > DIRTY_SURPLUS ? DIRTY_OLD : DIRTY_NOT;
 	out->slot.born_us = ago(offer, server->slot.born_us);
 	out->slot.rested_us = ago(offer, server->slot.rested_us);
 	out->link.idle_xact_us = ago(offer, server->link.idle_xact_us);

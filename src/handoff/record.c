@@ -296,7 +296,7 @@ static void form_slot(struct form *f, struct slot *v)
 	v->state = (enum slot_state)state;
 	f->is_bad = f->is_bad || (v->state != SLOT_IDLE && v->state != SLOT_USED &&
 				     v->state != SLOT_ACTIVE);
-	FORM_BOOL(f, v->is_dirty);
+	v->dirty = form_bool(f, v->dirty) ? DIRTY_OLD : DIRTY_NOT;
 	FORM_BOOL(f, v->was_lent);
 	FORM_BOOL(f, v->was_checked);
 	FORM_BOOL(f, v->needs_reset);

@@ -544,7 +544,7 @@ void database_spread(struct database *db, const char *addresses)
 			list_for (slot, &pool->slots[state], node)
 				if (slot->pool_host &&
 				    !slot->pool_host->host->is_listed)
-					pool_mark_slot_dirty(slot);
+					pool_mark_slot_dirty(slot, DIRTY_OLD);
 	catalog_schedule_all(db->catalog, db);
 }
 

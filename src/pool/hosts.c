@@ -311,10 +311,8 @@ void hosts_review(struct slot *slot)
 	struct pool *pool = slot->pool;
 
 	if (slot->pool_host && !slot->is_replication &&
-	    !hosts_is_fit(pool, slot->pool_host->host)) {
-		slot->is_dirty = slot->is_misplaced = pool->has_dirty = true;
-		slot->is_surplus = false;
-	}
+	    !hosts_is_fit(pool, slot->pool_host->host))
+		slot_mark(slot, DIRTY_MISPLACED);
 }
 
 static void mark_misplaced(struct pool *pool)

@@ -196,7 +196,7 @@ static struct slot *first_clean(const struct list *idle)
 
 	/* dirty slots only exist until pool_next has run */
 	list_for (slot, idle, host_node) {
-		if (!slot->is_dirty)
+		if (!slot->dirty)
 			return slot;
 	}
 	return NULL;

@@ -195,7 +195,7 @@ static bool is_to_be_replaced(const struct slot *slot, uint64_t now_us)
 	const struct catalog *c = pool->database->catalog;
 	size_t size = (size_t)pool_size(pool);
 
-	if (!scope_server_lifetime(scope_of_pool(pool)) || slot->is_dirty ||
+	if (!scope_server_lifetime(scope_of_pool(pool)) || slot->dirty ||
 	    !slot->was_lent || now_us < pool->replacement.retry_us)
 		return false;
 	if (slot->state != SLOT_ACTIVE && now_us - slot->rested_us > UNUSED_US)
@@ -337,7 +337,7 @@ static struct verdict settle(struct slot *slot, uint64_t now_us)
 /* The steps of a release that every slot goes through, wherever it comes from. */
 static struct verdict close_or_park(struct slot *slot, uint64_t now_us)
 {
-	if (slot->is_dirty)
+	if (slot->dirty)
 		return slot_retire(slot, "close_needed");
 	if (!slot->cancels_in_flight)
 		return (struct verdict){.kind = VERDICT_NONE, .wake_us = UINT64_MAX};
@@ -433,7 +433,7 @@ struct verdict pool_review(struct slot *slot, uint64_t now_us)
 		return rest_verdict(slot, now_us);
 	uint64_t idle = scope_server_idle_timeout(scope_of_pool(pool));
 	uint64_t rested = now_us - slot->rested_us;
-	if (slot->is_dirty)
+	if (slot->dirty)
 		return slot_retire(slot, error_text(ERROR_DATABASE_CHANGED));
 	size_t least = (size_t)pool_min_size(pool);
 	if (idle && rested >= idle &&
@@ -493,7 +493,7 @@ struct verdict pool_logged_in(struct slot *slot, uint64_t now_us)
 	failure_forget(&pool->failure);
 	/* another connection may be opened now */
 	pool_schedule(pool);
-	if (slot->is_replication && slot->request && !slot->is_dirty) {
+	if (slot->is_replication && slot->request && !slot->dirty) {
 		slot_move(slot, SLOT_ACTIVE, now_us);
 		return (struct verdict){
 		    .kind = VERDICT_GRANT, .request = slot->request, .slot = slot};
@@ -662,21 +662,16 @@ void pool_mark_dirty(struct pool *pool)
 	for (int state = SLOT_NONE + 1; state < SLOT_STATE_COUNT; state++) {
 		if (state == SLOT_ACTIVE_CANCEL)
 			continue;
-		list_for (slot, &pool->slots[state], node) {
-			slot->is_dirty = true;
-			slot->is_surplus = false;
-		}
+		list_for (slot, &pool->slots[state], node)
+			slot_mark(slot, DIRTY_OLD);
 	}
-	pool->has_dirty = true;
 	central_forget_login_params(exchange_view(pool), pool->part.whole);
 	pool_schedule(pool);
 }
 
-void pool_mark_slot_dirty(struct slot *slot)
+void pool_mark_slot_dirty(struct slot *slot, enum dirty why)
 {
-	slot->is_dirty = true;
-	slot->is_surplus = false;
-	slot->pool->has_dirty = true;
+	slot_mark(slot, why);
 	pool_schedule(slot->pool);
 }
 

@@ -44,8 +44,9 @@ void pool_move_in(struct pool *pool, struct slot *slot, struct pool_request *req
 	bool is_too_many =
 	    !was->is_carried && (conn_limits_is_exceeded(pool, CONN_LIMIT_USER) ||
 				    conn_limits_is_exceeded(pool, CONN_LIMIT_DATABASE));
-	bool must_go = was->is_dirty || !place || slot->is_dirty;
-	if (must_go || is_too_many)
-		pool_mark_slot_dirty(slot);
-	slot->is_surplus = is_too_many && !must_go;
+	enum dirty why = !place ? DIRTY_OLD : was->dirty;
+	if (is_too_many && !why)
+		why = DIRTY_SURPLUS;
+	if (why || slot->dirty)
+		pool_mark_slot_dirty(slot, why);
 }

@@ -31,7 +31,7 @@ static struct slot *find_dirty(
 	struct slot *slot;
 
 	list_for (slot, &pool->slots[state], node) {
-		if (slot->is_dirty && (!only_replication || slot->is_replication))
+		if (slot->dirty && (!only_replication || slot->is_replication))
 			return slot;
 	}
 	return NULL;
@@ -51,7 +51,7 @@ static struct verdict retire_dirty(struct pool *pool)
 	if (!slot)
 		slot = find_dirty(pool, SLOT_ACTIVE, true);
 	if (slot)
-		return slot_retire(slot, slot->is_misplaced
+		return slot_retire(slot, slot->dirty == DIRTY_MISPLACED
 					     ? "its host has another role now"
 					     : error_text(ERROR_DATABASE_CHANGED));
 	pool->has_dirty = false;
@@ -90,7 +90,7 @@ static struct verdict check_used(struct pool *pool, uint64_t now_us)
 	struct slot *slot = first_slot(pool, SLOT_USED);
 
 	assert(slot);
-	if (slot->is_dirty)
+	if (slot->dirty)
 		return slot_retire(slot, "obsolete connection");
 	uint64_t delay = scope_server_check_delay(scope_of_pool(pool));
 	/* the setting has changed meanwhile, so no check is needed */
@@ -110,7 +110,7 @@ static struct verdict serve_others(struct pool *pool, uint64_t now_us)
 
 	if (worker >= 0 && !slot)
 		slot = first_slot(pool, SLOT_USED);
-	return slot && !slot->is_dirty ? slot_carry(slot, (unsigned)worker) : nothing;
+	return slot && !slot->dirty ? slot_carry(slot, (unsigned)worker) : nothing;
 }
 
 static struct verdict serve_waiters(struct pool *pool, uint64_t now_us)

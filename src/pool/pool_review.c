@@ -12,7 +12,7 @@ static bool replace_unreset(struct pool *pool)
 
 	for (size_t i = 0; i < sizeof(resting) / sizeof(resting[0]); i++)
 		list_for (slot, &pool->slots[resting[i]], node)
-			slot->is_dirty = pool->has_dirty = true;
+			slot_mark(slot, DIRTY_OLD);
 	return pool->has_dirty;
 }
 

@@ -120,7 +120,7 @@ struct slot *queue_idle_slot(const struct pool *pool)
 		return hosts_idle_slot(pool);
 	/* dirty slots only exist until pool_next has run */
 	list_for (slot, &pool->slots[SLOT_IDLE], node) {
-		if (!slot->is_dirty)
+		if (!slot->dirty)
 			return slot;
 	}
 	return NULL;

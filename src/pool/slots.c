@@ -124,7 +124,7 @@ void slot_enter(
 	slot->pool = pool;
 	slot->born_us = now_us;
 	slot->cancels_in_flight = 0;
-	slot->is_dirty = slot->is_surplus = slot->is_misplaced = false;
+	slot->dirty = DIRTY_NOT;
 	slot->was_checked = slot->was_lent = false;
 	put_into_list(slot, state);
 	count_here(pool, 1);

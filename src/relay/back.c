@@ -180,7 +180,7 @@ static void back_end_query(struct server *server, struct client *client, uint64_
 /* The client keeps its server. */
 static enum step back_stay(struct server *server, struct client *client)
 {
-	if (server->is_ready && server->slot.is_dirty && !server->slot.is_surplus &&
+	if (server->is_ready && server->slot.dirty > DIRTY_SURPLUS &&
 	    scope_server_fast_close(scope_of_pool(server->slot.pool))) {
 		server_retire(server, error_text(ERROR_DATABASE_CHANGED));
 		return STEP_CLOSE;

@@ -237,7 +237,7 @@ static void join(struct listening *l, struct server *server, uint16_t kinds)
 	/* one that listens for all must have nothing else of its client */
 	if (!hub_id && !l->pool && pool_mode(server->slot.pool) != POOL_MODE_SESSION &&
 	    kinds == LEAK_BIT(LISTEN) && !server->slot.cancels_in_flight &&
-	    list_is_empty(&server->cancels) && !server->slot.is_dirty &&
+	    list_is_empty(&server->cancels) && !server->slot.dirty &&
 	    pins_claim(&server->slot) &&
 	    atomic_compare_exchange_strong(place_of(server), &hub_id, own)) {
 		subscribe(l, server, own);

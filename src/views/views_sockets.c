@@ -25,7 +25,7 @@ struct socket_row {
 	uint64_t wait_us;    /* duration of the current query; 0: none runs */
 	unsigned pid;
 	unsigned prepared_count;
-	bool is_dirty;
+	bool is_to_close;
 };
 
 /* A list of slots, and the name of their state. */
@@ -114,7 +114,7 @@ static void fill_server(
 	    .pid = is_unix && server->conn.peer_pid ? (unsigned)server->conn.peer_pid
 						    : server->remote_pid,
 	    .prepared_count = (unsigned)prepared_set_count(server->statements),
-	    .is_dirty = slot->is_dirty,
+	    .is_to_close = slot->dirty != DIRTY_NOT,
 	};
 }
 

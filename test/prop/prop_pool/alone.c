@@ -257,9 +257,9 @@ static void check_service(const struct pool *pool)
 		return;
 	check_replacement(pool);
 	list_for (slot, &pool->slots[SLOT_IDLE], node)
-		CHECK(!slot->is_dirty);
+		CHECK(!slot->dirty);
 	list_for (slot, &pool->slots[SLOT_USED], node)
-		CHECK(!slot->is_dirty);
+		CHECK(!slot->dirty);
 	CHECK(list_is_empty(&pool->param_waiters) || !pool_has_login_params(pool));
 	CHECK(list_is_empty(&pool->waiting) || !catalog()->refuse_waiting);
 	if (pool_is_paused(pool)) {

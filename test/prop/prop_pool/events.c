@@ -197,7 +197,7 @@ static void login_ends(struct server *s, bool is_lucky)
 		}
 	}
 	/* what the server of a replication client reports is its client's */
-	if (s->slot.is_dirty || s->slot.is_replication)
+	if (s->slot.dirty || s->slot.is_replication)
 		;
 	else if (pool_has_login_params(pool))
 		central_confirm_login_params(

@@ -208,7 +208,7 @@ static void check_grant(const struct verdict *v)
 	CHECK(v->slot->request == v->request && v->request->slot == v->slot);
 	CHECK(v->slot->state == SLOT_ACTIVE && v->request->state == REQUEST_LINKED);
 	CHECK(v->request->pool == pool && !pool->is_killed);
-	CHECK(!v->slot->is_dirty && !v->slot->cancels_in_flight);
+	CHECK(!v->slot->dirty && !v->slot->cancels_in_flight);
 	CHECK(s->born_round >= w.worker[s->worker].renewed[s->pool / USERS]);
 	if (v->slot->is_replication) {
 		CHECK(c->request.kind == REQUEST_REPLICATION);
@@ -262,7 +262,7 @@ void carry(struct worker *worker, struct pool *pool, const struct verdict *v)
 	case VERDICT_HAND:
 		CHECK(v->site < w.workers && v->site != number_of_worker(worker));
 		CHECK(!v->slot->request && v->slot->state == SLOT_NONE);
-		CHECK(!v->slot->is_dirty && !v->slot->cancels_in_flight);
+		CHECK(!v->slot->dirty && !v->slot->cancels_in_flight);
 		s->is_handed = true;
 		s->handed_round = worker->round;
 		s->to = v->site;
@@ -278,10 +278,10 @@ void carry(struct worker *worker, struct pool *pool, const struct verdict *v)
 		w.counts.checks++;
 		__attribute__((fallthrough));
 	case VERDICT_RESET:
-		CHECK(v->slot->state == SLOT_TESTED && !v->slot->is_dirty);
+		CHECK(v->slot->state == SLOT_TESTED && !v->slot->dirty);
 		break;
 	case VERDICT_PREPARE:
-		CHECK(v->slot->state == SLOT_TESTED && !v->slot->is_dirty);
+		CHECK(v->slot->state == SLOT_TESTED && !v->slot->dirty);
 		CHECK(v->model && v->model->pool == pool && v->model->state);
 		w.counts.replaced++;
 		break;

@@ -163,7 +163,8 @@ static void take_server(struct worker *worker, struct server *s)
 		return;
 	}
 	/* the order could not reach it on its way */
-	s->was.is_dirty |= is_outdated;
+	if (is_outdated)
+		s->was.dirty = DIRTY_OLD;
 	w.counts.outdated += is_outdated;
 	s->worker = number_of_worker(worker);
 	s->slot = (struct slot){.state = SLOT_NONE};

@@ -430,11 +430,11 @@ static void test_waiting(void **state)
 	/* the console goes on reading commands, and another database does not wait */
 	assert_string_equal(
 	    console_client_ask(&w->admin, "pause two"), "C PAUSE\nZ I\n");
-	slot.is_dirty = true;
+	slot.dirty = DIRTY_OLD;
 	console_client_say(&w->admin, "wait_close");
 	hear_nothing(&w->admin);
 	/* each command is answered on its own condition with its own tag */
-	slot.is_dirty = false;
+	slot.dirty = DIRTY_NOT;
 	assert_string_equal(console_client_hear(&w->admin, 1), "C WAIT_CLOSE\nZ I\n");
 	hear_nothing(&w->admin);
 	list_remove(&pool->slots[SLOT_ACTIVE], &slot.node);

@@ -450,7 +450,7 @@ static void test_servers(void **state)
 	    (struct sock_addr){.family = AF_INET, .port = 5432, .ip = {10, 1, 2, 3}};
 	server.conn.id = 77;
 	server.remote_pid = 4711;
-	server.slot.is_dirty = true;
+	server.slot.dirty = DIRTY_OLD;
 	vars_init(&server.vars, w->rig->site.vars);
 	list_push_back(&pool->slots[SLOT_IDLE], &server.slot.node);
 	char *rows = rows_of(&w->client, "show servers");

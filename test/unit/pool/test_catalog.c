@@ -208,8 +208,8 @@ static void changed_entries(void **state)
 	    NULL);
 	assert_string_equal(w.notes, "");
 	assert_non_null(catalog_find_database(w.c, "n"));
-	assert_true(slots[0].is_dirty && !pool_has_login_params(a));
-	assert_false(slots[1].is_dirty);
+	assert_true(slots[0].dirty && !pool_has_login_params(a));
+	assert_false(slots[1].dirty);
 	assert_true(pool_has_login_params(b));
 	assert_int_equal(pool_size(b), 7);
 	v = fixture_next(&w, a, VERDICT_RETIRE);

@@ -375,8 +375,9 @@ static void one_too_many_from_another_process(void **state)
 		fixture_join(r.a, &r.requests[1]);
 		pool_move_in(
 		    r.a, &r.slots[1], &r.requests[1], &was, NULL, 5432, r.w.now);
-		assert_false(r.slots[0].is_dirty);
-		assert_int_equal(r.slots[1].is_surplus, is_too_many);
+		assert_int_equal(r.slots[0].dirty, DIRTY_NOT);
+		assert_int_equal(
+		    r.slots[1].dirty, is_too_many ? DIRTY_SURPLUS : DIRTY_NOT);
 		fixture_give(
 		    &r.w, &r.slots[1], is_too_many ? VERDICT_RETIRE : VERDICT_REST);
 		if (is_too_many)

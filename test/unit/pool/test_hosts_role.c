@@ -216,7 +216,7 @@ static void a_reported_role_counts_at_once(void **state)
 	assert_true(t.is_hinted);
 	assert_true(fixture_was_scheduled(&t.w, t.pool));
 	hosts_fixture_serve(&t, t.pool);
-	assert_true(a.slot->is_dirty);
+	assert_true(a.slot->dirty);
 	assert_int_equal(hosts_fixture_host(&t, 1)->connections, 1);
 	hosts_fixture_give(&t, &a);
 	assert_int_equal(hosts_fixture_host(&t, 1)->connections, 0);
@@ -324,7 +324,7 @@ static void an_error_casts_doubt(void **state)
 	assert_true(t.is_hinted);
 	t.read_only = "a";
 	hosts_fixture_serve(&t, t.pool);
-	assert_true(a.slot->is_dirty);
+	assert_true(a.slot->dirty);
 	hosts_fixture_give(&t, &a);
 	hosts_fixture_done(&t);
 }
@@ -348,7 +348,7 @@ static void read_only_users_concern_themselves(void **state)
 	assert_null(b.slot);
 	assert_true(hosts_may_serve(t.pool, hosts_fixture_host(&t, 0)));
 	assert_false(hosts_may_serve(other, hosts_fixture_host(&t, 0)));
-	assert_false(a.slot->is_dirty);
+	assert_false(a.slot->dirty);
 	buf_init(&why, 0);
 	hosts_describe_lack(other, &why);
 	assert_non_null(
@@ -379,7 +379,7 @@ static void a_standby_that_comes_back_is_preferred(void **state)
 	t.dead = "c";
 	hosts_fixture_look(&t);
 	hosts_fixture_serve(&t, t.pool);
-	assert_true(a.slot->is_dirty);
+	assert_true(a.slot->dirty);
 	hosts_fixture_give(&t, &a);
 	expect_used(&t, "b");
 	hosts_fixture_done(&t);

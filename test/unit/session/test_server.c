@@ -385,7 +385,7 @@ static void fast_close_leaves_surplus_servers(void **state)
 		struct slot *slot =
 		    container_of(list_first(&stage_pool(stage)->slots[SLOT_ACTIVE]),
 			struct slot, node);
-		slot->is_dirty = slot->is_surplus = true;
+		slot->dirty = DIRTY_SURPLUS;
 		peer_answer(server, "ONE", 'I');
 		peer_hear(client, 'Z');
 		broker_schedule(stage_pool(stage));
