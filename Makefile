@@ -319,14 +319,14 @@ nth-call: $(NTH) $(BIN) setup-venv
 # The tests that drivers and frameworks bring along, through the pooler with session_state=keep.
 .PHONY: suites
 suites: export SUITES ?= psycopg2 asyncpg lib-pq pgx django/psycopg django/psycopg2 \
-	sqlalchemy/psycopg2 sqlalchemy/psycopg sqlalchemy/asyncpg
+	sqlalchemy/psycopg2 sqlalchemy/psycopg sqlalchemy/asyncpg psycopg2+saving asyncpg+saving lib-pq+saving
 suites: $(BIN) setup-venv
 	@mkdir -p $(OUT)/pytest-suites
 	@test/check/integration.py --python $(PYTHON) --pooler $(abspath $(BIN)) --out $(OUT)/pytest-suites -- \
 	    -n 1 test/integration/test_suites.py
 # PostgreSQL's own regression tests, also straight and in session mode.
 .PHONY: regress
-regress: export REGRESS_WAYS ?= straight session transaction
+regress: export REGRESS_WAYS ?= straight session transaction saving
 regress: $(BIN) setup-venv
 	@mkdir -p $(OUT)/pytest-regress
 	@test/check/integration.py --python $(PYTHON) --pooler $(abspath $(BIN)) --out $(OUT)/pytest-regress -- \

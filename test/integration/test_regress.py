@@ -10,20 +10,23 @@ import toolchain
 
 # A way through the pooler, and the tests that fail in it, with the reason.  These lists may only
 # become shorter: a test that passes is taken off.
+TRANSACTION = {"pool_mode": "transaction", "session_state": "keep", "max_pinned_servers": 20}
+IN_TRANSACTION_MODE = {
+    "constraints": "currval() in a later transaction is not kept",
+    "sequence": "currval() and lastval() in a later transaction are not kept",
+    "guc": "a server that another client has used has loaded PL/pgSQL already",
+    "temp": "a server that another client has used has its temporary schema already",
+    "triggers": "functions in C keep what they know in the server process, which others use next",
+    "stats": "what a transaction has done is counted by the server of that moment",
+}
 WAYS = {
     "session": ({"pool_mode": "session"}, {
         "guc": "a server that another client has used has loaded PL/pgSQL already",
         "temp": "a server that another client has used has its temporary schema already",
         "stats": "a client that logs in is no new session of the database",
     }),
-    "transaction": ({"pool_mode": "transaction", "session_state": "keep", "max_pinned_servers": 20}, {
-        "constraints": "currval() in a later transaction is not kept",
-        "sequence": "currval() and lastval() in a later transaction are not kept",
-        "guc": "a server that another client has used has loaded PL/pgSQL already",
-        "temp": "a server that another client has used has its temporary schema already",
-        "triggers": "functions in C keep what they know in the server process, which others use next",
-        "stats": "what a transaction has done is counted by the server of that moment",
-    }),
+    "transaction": (TRANSACTION, IN_TRANSACTION_MODE),
+    "saving": ({**TRANSACTION, "prepare_unnamed": 1, "defer_begin": 1}, IN_TRANSACTION_MODE),
 }
 # Most tests make temporary tables, which keep a server each: as many as run side by side, and one.
 SERVERS = 21

@@ -52,15 +52,20 @@ KNOWN = {
 }
 
 
+# psycopg2+saving is psycopg2 with the settings that save work of the database.
+WAYS = {"": {}, "saving": {"prepare_unnamed": 1, "defer_begin": 1}}
+
+
 @pytest.mark.timeout(2 * suites.SECONDS)
 @pytest.mark.parametrize("name", os.environ.get("SUITES", "psycopg2").split())
 def test_what_passes_without_a_pooler_passes_with_it(own_cluster, make_pooler, name, tmp_path):
+    name, _, way = name.partition("+")
     pooler = make_pooler(
         {"*": "host=127.0.0.1 port=%d auth_user=owner" % own_cluster.port},
         settings={"pool_mode": "transaction", "session_state": "keep", "default_pool_size": 20, "max_pinned_servers": 19,
                   "max_client_conn": 500, "ignore_startup_parameters": "extra_float_digits, options",
                   "track_extra_parameters": "IntervalStyle, search_path, geqo, jit, client_min_messages",
-                  **suites.SETTINGS.get(name, {}),
+                  **suites.SETTINGS.get(name, {}), **WAYS[way],
                   "auth_query": "select rolname, '' from pg_roles where rolname = $1"})
     # two-phase commit is part of some
     own_cluster.do("alter system set max_prepared_transactions = 10")
