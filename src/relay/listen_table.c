@@ -316,46 +316,72 @@ static struct heard heard_of(const char *channel, const uint8_t *bytes, size_t l
 	    .whole = hash_of(bytes + HEADER, len - HEADER)};
 }
 
-/* Sends what waits.  True: the notification with this hash was among it. */
-static bool send_queue(struct listening *l, uint64_t hash)
+/* What of the queue begins here: its bytes, and what the client has subscribed to, if
+ * it has not ended that meanwhile. */
+static struct subscription *queued(const struct listening *l, size_t at, size_t *size)
 {
-	struct client *client = l->client;
-	bool has_it = false;
-	size_t at = 0, size;
+	const uint8_t *p = l->queue.bytes + at + sizeof(uint64_t);
+	struct listen_channel *channel = NULL;
 	const char *name;
 	uint32_t pid;
 
+	*size = sizeof(uint64_t) + 1 + get_u32(p + 1);
+	if (l->pool && listen_table_read(p, *size - sizeof(uint64_t), &pid, &name) == 0)
+		channel = map_get(l->pool->channels, name, strlen(name));
+	return channel ? find(l, channel) : NULL;
+}
+
+/* Sends what waits in these bytes of the queue. */
+static void send_queue(struct listening *l, size_t end)
+{
+	struct client *client = l->client;
+	size_t at = 0, size;
+
 	if (l->queue.failed) {
 		client_fatal(client, ERROR_OUT_OF_MEMORY);
-		return false;
+		return;
 	}
-	for (; at < l->queue.len; at += size) {
-		const uint8_t *p = l->queue.bytes + at + sizeof(hash);
-		struct listen_channel *channel = NULL;
-		size = sizeof(hash) + 1 + get_u32(p + 1);
-		if (l->pool &&
-		    listen_table_read(p, size - sizeof(hash), &pid, &name) == 0)
-			channel = map_get(l->pool->channels, name, strlen(name));
-		/* it may have ended the subscription meanwhile */
-		if (!channel || !find(l, channel))
+	for (; at < end; at += size) {
+		if (!queued(l, at, &size))
 			continue;
-		has_it = has_it || memcmp(p - sizeof(hash), &hash, sizeof(hash)) == 0;
-		(void)stream_write(&client->conn.stream, p, size - sizeof(hash));
+		(void)stream_write(&client->conn.stream,
+		    l->queue.bytes + at + sizeof(uint64_t), size - sizeof(uint64_t));
 		l->count++;
 	}
-	buf_clear(&l->queue);
-	return has_it;
+	buf_shift(&l->queue, end);
+}
+
+/* Does the client's server listen to this, too, since the LISTEN that goes from there
+ * to the pool's connection? */
+static bool is_joining(const struct subscription *s)
+{
+	const struct listening *l = s->listening;
+
+	return l->phase != LISTEN_AT_REST && s->number == l->joined;
 }
 
 bool listen_table_heard(struct listening *l, const struct message *m)
 {
+	bool has_it = false, has_newer = false;
 	const char *channel = "";
+	size_t at = 0, size;
 	struct heard heard;
 	uint32_t pid;
 
+	if (l->client->conn.is_doomed)
+		return true;
 	(void)listen_table_read(m->bytes, m->have, &pid, &channel);
 	heard = heard_of(channel, m->bytes, m->have);
-	if (l->queue.len && !l->client->conn.is_doomed && send_queue(l, heard.whole))
+	for (; !l->queue.failed && at < l->queue.len && !has_it; at += size) {
+		const struct subscription *s = queued(l, at, &size);
+		has_it = s && memcmp(l->queue.bytes + at, &heard.whole,
+				  sizeof(heard.whole)) == 0;
+		/* its server will send that later, as both are in the same order */
+		has_newer = has_newer || (s && is_joining(s));
+	}
+	if (l->queue.len && (has_it || !has_newer))
+		send_queue(l, at);
+	if (has_it)
 		return false;
 	if (l->heard.len >= HEARD_MOST)
 		buf_shift(&l->heard, HEARD_MOST / 2);
@@ -366,11 +392,12 @@ bool listen_table_heard(struct listening *l, const struct message *m)
 
 /* Has the client got it from its own server?  What is before it there was sent before
  * the pool's connection listened.  And what is not there, but something of its channel
- * is, which is newer: that was sent before the client listened. */
+ * is: that was sent before the client listened, or its server is about to send it. When
+ * the connection has answered, neither is so. */
 static bool was_heard(
     struct listening *l, const struct subscription *s, const struct heard *sent)
 {
-	bool has_newer = false;
+	bool has_other = false;
 	struct heard heard;
 
 	for (size_t at = 0; at < l->heard.len; at += sizeof(heard)) {
@@ -379,9 +406,9 @@ static bool was_heard(
 			buf_shift(&l->heard, at + sizeof(heard));
 			return true;
 		}
-		has_newer = has_newer || heard.channel == sent->channel;
+		has_other = has_other || heard.channel == sent->channel;
 	}
-	return has_newer && l->phase != LISTEN_AT_REST && s->number == l->joined;
+	return has_other && l->phase == LISTEN_JOINING && s->number == l->joined;
 }
 
 static bool is_outside_of_transactions(const struct client *client)
@@ -475,5 +502,5 @@ void listen_table_flush(struct client *client)
 void listen_table_send(struct listening *l)
 {
 	if (l->queue.len && !l->client->conn.is_doomed)
-		(void)send_queue(l, 0);
+		send_queue(l, l->queue.len);
 }

@@ -22,10 +22,9 @@
 static struct peer *client, *hub, *server;
 static struct stage *stage;
 
-/* Answers a command of the pooler's, with a row for a channel or none. */
-static void answer(struct peer *from, const char *channel)
+/* The answer to a command of the pooler's, with a row for a channel or none. */
+static void put_answer(struct peer *from, const char *channel)
 {
-	peer_hear(from, 'S');
 	for (const char *type = "3312"; *type; type++)
 		peer_put(from, (uint8_t)*type, "", 0);
 	if (channel) {
@@ -38,6 +37,12 @@ static void answer(struct peer *from, const char *channel)
 	peer_put(from, '3', "", 0);
 	peer_put(from, '3', "", 0);
 	peer_ready(from, 'I');
+}
+
+static void answer(struct peer *from, const char *channel)
+{
+	peer_hear(from, 'S');
+	put_answer(from, channel);
 }
 
 static void run(struct peer *one, const char *sql, const char *tag, char status)
@@ -400,15 +405,7 @@ static void older_notifications_do_not_follow_newer_ones(void **state)
 	run(one, "listen news", "LISTEN", 'I');
 	peer_hear(server, 'S');
 	put_note(server, "2");
-	for (const char *type = "3312"; *type; type++)
-		peer_put(server, (uint8_t)*type, "", 0);
-	static const uint8_t row[] = {
-	    0, 2, 0, 0, 0, 1, 'l', 0, 0, 0, 4, 'n', 'e', 'w', 's'};
-	peer_put(server, 'D', row, sizeof(row));
-	peer_text(server, 'C', "SELECT");
-	peer_put(server, '3', "", 0);
-	peer_put(server, '3', "", 0);
-	peer_ready(server, 'I');
+	put_answer(server, "news");
 	peer_hear(hub, 'S');
 	put_note(hub, "1");
 	put_note(hub, "2");
@@ -420,6 +417,44 @@ static void older_notifications_do_not_follow_newer_ones(void **state)
 	const uint8_t *two = memmem(one->in.bytes, one->in.len, "news\0002", 7),
 		      *three = memmem(one->in.bytes, one->in.len, "news\0003", 7);
 	assert_true(two && three && two < three);
+	buf_clear(&one->in);
+	stage_free(&stage);
+}
+
+/* The connection may be the first that sends them, and several. */
+static void what_both_send_comes_once(void **state)
+{
+	(void)state;
+	begin(KEEP);
+	struct peer *one = stage_login(stage, "u", NULL, NULL);
+
+	run(one, "listen news", "LISTEN", 'I');
+	answer(server, "news");
+	peer_hear(hub, 'S');
+	put_note(hub, "1");
+	put_note(hub, "2");
+	peer_ready(hub, 'I');
+	peer_hear(server, 'S');
+	for (char payload[] = "0"; *payload <= '2'; ++*payload)
+		put_note(server, payload);
+	put_answer(server, NULL); /* UNLISTEN */
+	peer_hear(hub, 'S');
+	put_note(hub, "3");
+	put_note(hub, "4");
+	peer_ready(hub, 'I');
+	peer_hear(server, 'S');
+	peer_ready(server, 'I');
+	stage_settle(stage);
+	const uint8_t *at = one->in.bytes, *before = at;
+	const size_t len = one->in.len;
+	for (char payload = '0'; payload <= '4'; payload++) {
+		const char note[] = {'n', 'e', 'w', 's', '\0', payload, '\0'};
+		const uint8_t *found = memmem(at, len, note, sizeof(note));
+		assert_true(found && found >= before);
+		before = found + sizeof(note);
+		assert_null(
+		    memmem(before, (size_t)(at + len - before), note, sizeof(note)));
+	}
 	buf_clear(&one->in);
 	stage_free(&stage);
 }
@@ -482,6 +517,7 @@ int main(void)
 	    cmocka_unit_test(client_leaves_while_it_waits),
 	    cmocka_unit_test(server_ends_while_its_client_waits),
 	    cmocka_unit_test(older_notifications_do_not_follow_newer_ones),
+	    cmocka_unit_test(what_both_send_comes_once),
 	    cmocka_unit_test(notifications_come_before_the_end_of_a_query),
 	};
 	return stage_run_twice(tests);
