@@ -49,7 +49,8 @@ void prepared_store_unref(struct prepared_store **s);
 const struct stored_text *prepared_store_take(
     struct prepared_store *s, const char *reading, const uint8_t *key, size_t len);
 /* Takes a text that comes from another thread or process and has its id already.  If
- * these bytes have another id here, it is one that nobody else gets. */
+ * these bytes have another id here, it is one that only those get who have this id.
+ * NULL: no memory, or the id stands for other bytes. */
 const struct stored_text *prepared_store_restore(struct prepared_store *s, uint64_t id,
     const char *reading, const uint8_t *key, size_t len);
 /* Takes a text once more that the caller has.  It needs no lock. */

@@ -351,15 +351,6 @@ static void send_queue(struct listening *l, size_t end)
 	buf_shift(&l->queue, end);
 }
 
-/* Does the client's server listen to this, too, since the LISTEN that goes from there
- * to the pool's connection? */
-static bool is_joining(const struct subscription *s)
-{
-	const struct listening *l = s->listening;
-
-	return l->phase != LISTEN_AT_REST && s->number == l->joined;
-}
-
 bool listen_table_heard(struct listening *l, const struct message *m)
 {
 	bool has_it = false, has_newer = false;
@@ -376,8 +367,10 @@ bool listen_table_heard(struct listening *l, const struct message *m)
 		const struct subscription *s = queued(l, at, &size);
 		has_it = s && memcmp(l->queue.bytes + at, &heard.whole,
 				  sizeof(heard.whole)) == 0;
-		/* its server will send that later, as both are in the same order */
-		has_newer = has_newer || (s && is_joining(s));
+		/* its server listens to that, too, and will send it later, as both send
+		 * in the same order */
+		has_newer = has_newer ||
+			    (s && l->phase != LISTEN_AT_REST && s->number == l->joined);
 	}
 	if (l->queue.len && (has_it || !has_newer))
 		send_queue(l, at);

@@ -100,7 +100,8 @@ static struct prepared_text *new_text(const struct wanted *w, uint32_t hash)
 	    .registry = r,
 	    .context = w->context,
 	};
-	map_put(r->by_id, &t->stored->id, sizeof(t->stored->id), t);
+	void *old = map_put(r->by_id, &t->stored->id, sizeof(t->stored->id), t);
+	assert(!old);
 	return t;
 }
 
@@ -186,21 +187,30 @@ uint64_t prepared_registry_last(const struct prepared_registry *r)
 	return prepared_store_last(r->store);
 }
 
+/* This thread's text for a stored one, which the caller has taken and now gives away.
+ */
+static struct prepared_text *text_for(
+    struct prepared_registry *r, const struct stored_text *stored)
+{
+	struct prepared_text *t = map_get(r->by_id, &stored->id, sizeof(stored->id));
+	struct wanted w = {
+	    .registry = r, .stored = stored, .key = stored->key, .len = stored->len};
+
+	if (t) {
+		prepared_store_give(stored);
+		return prepared_ref(t);
+	}
+	return stored->context ? get_shared(&w, parse_context_reading(stored->context))
+			       : make_private(r, stored);
+}
+
 struct prepared_text *prepared_restore(struct prepared_registry *r, uint64_t id,
     const char *reading, const uint8_t *key, size_t len)
 {
-	struct prepared_text *t = map_get(r->by_id, &id, sizeof(id));
-	struct wanted w = {.registry = r, .key = key, .len = len};
+	const struct stored_text *stored =
+	    prepared_store_restore(r->store, id, reading, key, len);
 
-	if (t)
-		return t->stored->len == len &&
-			       (!len || memcmp(t->stored->key, key, len) == 0)
-			   ? prepared_ref(t)
-			   : NULL;
-	w.stored = prepared_store_restore(r->store, id, reading, key, len);
-	/* If others may have it, these bytes have no other text here. */
-	return w.stored && w.stored->context ? get_shared(&w, reading)
-					     : make_private(r, w.stored);
+	return stored ? text_for(r, stored) : NULL;
 }
 
 struct prepared_text *prepared_pack(const struct prepared_text *t)
@@ -228,21 +238,8 @@ void prepared_drop_packed(struct prepared_text *packed)
 struct prepared_text *prepared_unpack(
     struct prepared_registry *r, struct prepared_text *packed)
 {
-	const struct stored_text *stored = packed->stored;
-	struct prepared_text *t = map_get(r->by_id, &stored->id, sizeof(stored->id));
+	struct prepared_text *t = text_for(r, packed->stored);
 
-	if (t) {
-		prepared_store_give(stored);
-		prepared_ref(t);
-	} else if (stored->context) {
-		struct wanted w = {.registry = r,
-		    .stored = stored,
-		    .key = stored->key,
-		    .len = stored->len};
-		t = get_shared(&w, parse_context_reading(stored->context));
-	} else {
-		t = make_private(r, stored);
-	}
 	if (t)
 		t->effects = packed->effects;
 	mem_free(packed);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "base/mem.h"
 #include "wire/prepared_contexts.h"
 
@@ -17,9 +18,9 @@ enum { GENERATIONS = 1024 };
 struct prepared_store {
 	pthread_mutex_t lock; /* protects everything below */
 	struct parse_contexts
-	    *contexts; /* owned: struct stored_text that others may take */
+	    *contexts;     /* owned: struct stored_text that others may take */
+	struct map *by_id; /* struct stored_text: all of them */
 	uint64_t last_id;
-	size_t text_count;
 	unsigned refs;
 	const char *prefix; /* never changes */
 	/* By hash of the database's name; these need no lock. */
@@ -32,6 +33,7 @@ struct prepared_store *prepared_store_new(const char *prefix)
 
 	pthread_mutex_init(&s->lock, NULL);
 	s->contexts = parse_contexts_new();
+	s->by_id = map_new();
 	s->refs = 1;
 	s->prefix = prefix;
 	for (size_t i = 0; i < GENERATIONS; i++)
@@ -69,7 +71,8 @@ void prepared_store_unref(struct prepared_store **sp)
 	pthread_mutex_unlock(&s->lock);
 	if (!is_last)
 		return;
-	assert(s->text_count == 0);
+	assert(map_count(s->by_id) == 0);
+	map_free(&s->by_id);
 	parse_contexts_free(&s->contexts);
 	pthread_mutex_destroy(&s->lock);
 	mem_free(s);
@@ -103,7 +106,7 @@ static struct stored_text *make(const struct wanted *w, uint32_t hash)
 		memcpy(text->key, w->key, w->len);
 	text->key[w->len] = 0;
 	snprintf(text->name, sizeof(text->name), "%s%" PRIu64, s->prefix, text->id);
-	s->text_count++;
+	map_put(s->by_id, &text->id, sizeof(text->id), text);
 	return text;
 }
 
@@ -123,11 +126,15 @@ const struct stored_text *prepared_store_restore(struct prepared_store *s, uint6
 
 	pthread_mutex_lock(&s->lock);
 	struct wanted w = {.store = s, .id = id, .key = key, .len = len};
-	text = reading ? parse_contexts_get_or_put(s->contexts, reading, key, len,
-			     &w.context, make_shared, &w)
-		       : NULL;
+	text = id ? map_get(s->by_id, &id, sizeof(id)) : NULL;
+	bool has_id = text;
+	if (has_id && (text->len != len || (len && memcmp(text->key, key, len) != 0)))
+		text = NULL;
+	else if (!has_id && reading)
+		text = parse_contexts_get_or_put(
+		    s->contexts, reading, key, len, &w.context, make_shared, &w);
 
-	if (!text || (id && text->id != id)) {
+	if (!has_id && (!text || (id && text->id != id))) {
 		w.context = NULL;
 		text = make(&w, 0);
 	}
@@ -159,7 +166,8 @@ void prepared_store_give(const struct stored_text *given)
 	is_last = --text->takers == 0;
 	if (is_last && text->context)
 		parse_context_del(text->context, text->hash, text);
-	s->text_count -= is_last;
+	if (is_last)
+		map_del(s->by_id, &text->id, sizeof(text->id));
 	pthread_mutex_unlock(&s->lock);
 	if (is_last)
 		mem_free(text);

@@ -77,6 +77,10 @@ static void a_text_keeps_its_id(void **state)
 	prepared_store_give(theirs);
 	prepared_store_give(same);
 	prepared_store_give(again);
+	/* nor is there a second one with this id when the first is gone */
+	assert_ptr_equal(restore(store, 71, "here", "a"), second);
+	assert_null(restore(store, 71, "here", "b"));
+	prepared_store_give(second);
 	prepared_store_give(second);
 	prepared_store_unref(&store);
 }
@@ -105,6 +109,35 @@ static void registries_agree_about_names(void **state)
 	assert_string_equal(prepared_sql(theirs), "a");
 	prepared_unref(theirs);
 	prepared_unref(moved);
+	prepared_registry_free(&there);
+}
+
+/* From another process come two ids for the same bytes, one after the other and to two
+ * threads; then a server goes from one to the other. */
+static void an_id_has_one_text_at_all_threads(void **state)
+{
+	struct prepared_store *store = prepared_store_new("S_");
+	struct prepared_registry *here =
+	    prepared_registry_new(prepared_store_ref(store));
+	struct prepared_registry *there = prepared_registry_new(store);
+	const uint8_t *key = (const uint8_t *)"a";
+	struct prepared_text *first = prepared_restore(here, 70, "r", key, 2);
+	struct prepared_text *second = prepared_restore(here, 71, "r", key, 2);
+
+	(void)state;
+	prepared_unref(first);
+	struct prepared_text *moved = prepared_restore(there, 71, "r", key, 2);
+	struct prepared_text *packed = prepared_pack(moved);
+	assert_ptr_equal(moved->stored, second->stored);
+	prepared_unref(moved);
+	moved = prepared_intern(here, "r", key, 2);
+	assert_ptr_not_equal(moved, second);
+	prepared_unref(moved);
+	moved = prepared_unpack(here, packed);
+	assert_ptr_equal(moved, second);
+	prepared_unref(moved);
+	prepared_unref(second);
+	prepared_registry_free(&here);
 	prepared_registry_free(&there);
 }
 
@@ -178,6 +211,7 @@ int main(void)
 	    cmocka_unit_test(equal_texts_are_one),
 	    cmocka_unit_test(a_text_keeps_its_id),
 	    cmocka_unit_test(registries_agree_about_names),
+	    cmocka_unit_test(an_id_has_one_text_at_all_threads),
 	    cmocka_unit_test(threads_do_not_disturb_each_other),
 	    cmocka_unit_test(each_database_has_a_generation),
 	};
