@@ -89,7 +89,7 @@ static bool has_waiter(const struct pool *pool)
 	return first && first->queued_us + RESTS_MOST_US < world.now_us;
 }
 
-/* A client waits although a server rests: not for long. */
+/* A client waits although a server rests: not for long, while all threads run. */
 static void check_odd(
     struct odd *odd, const void *pool, bool is_odd, const struct database *database)
 {
@@ -99,8 +99,10 @@ static void check_odd(
 	}
 	if (odd->pool == pool && !is_odd)
 		odd->pool = NULL;
-	MUST(!is_odd || odd->pool != pool || world.now_us < world.stalled_us ||
-		 world.now_us - odd->since_us < RESTS_MOST_US,
+	if (odd->pool && odd->since_us < world.stalled_us)
+		odd->since_us = world.stalled_us;
+	MUST(!is_odd || odd->pool != pool ||
+		 world.now_us < odd->since_us + RESTS_MOST_US,
 	    "a client of %s waits while a server rests", database->name);
 }
 
