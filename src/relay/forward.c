@@ -230,6 +230,29 @@ static enum step pass(struct client *client, struct server *server,
 	return forward_as_is(client, server, m);
 }
 
+static bool has_no_effects(const struct text_facts *facts)
+{
+	return facts->shared && facts->shared->is_lasting;
+}
+
+/* STEP_NEXT: the text may be sent now, behind the BEGIN if that was put off. */
+static enum step hold_text(struct client *client, struct server *server,
+    const struct message *m, const struct text_facts *facts)
+{
+	const char *text;
+	size_t len;
+
+	if (has_no_effects(facts))
+		return STEP_NEXT;
+	if (facts->effects.leaves & LEAK_UNSEEN &&
+	    sequences_must_wait(client, server, m))
+		return STEP_PARK;
+	if (client->listening && sql_facts_find(m, &text, &len) &&
+	    listen_must_wait(client, server, text, len, sql_facts_has_escapes(server)))
+		return forward_hold(server);
+	return STEP_NEXT;
+}
+
 /* Forwards a Query or Parse, or refuses it because of session state that it would leave
  * behind. */
 static enum step pass_text(struct client *client, struct server *server,
@@ -239,15 +262,8 @@ static enum step pass_text(struct client *client, struct server *server,
 	const char *text;
 	size_t len;
 
-	/* such a text has no effects */
-	if (facts->shared && facts->shared->is_lasting)
+	if (has_no_effects(facts))
 		return pass(client, server, m, facts, is_tracked);
-	if (facts->effects.leaves & LEAK_UNSEEN &&
-	    sequences_must_wait(client, server, m))
-		return STEP_PARK;
-	if (client->listening && sql_facts_find(m, &text, &len) &&
-	    listen_must_wait(client, server, text, len, sql_facts_has_escapes(server)))
-		return forward_hold(server);
 	switch (session_state_check(client, server, m, &facts->effects)) {
 	case LEAK_PASS:
 		break;
@@ -301,13 +317,17 @@ static enum step forward(struct client *client, struct server *server,
 		begin_fail(server);
 		return STEP_PARK;
 	}
-	if (begin_send(client, server, m) < 0)
-		return no_memory(client, server);
 	if (m->type == 'Q' || m->type == 'P') {
 		*facts = sql_facts_look(server, m, is_tracked);
-		step = pass_text(client, server, m, facts, is_tracked);
+		step = hold_text(client, server, m, facts);
+		if (step == STEP_NEXT)
+			step = begin_send(client, server, m) < 0
+				   ? no_memory(client, server)
+				   : pass_text(client, server, m, facts, is_tracked);
 		prepared_unref(facts->shared);
 	} else {
+		if (begin_send(client, server, m) < 0)
+			return no_memory(client, server);
 		step = pass(client, server, m, NULL, is_tracked);
 	}
 	if (step == STEP_NEXT && m->type == 'E' &&

@@ -268,6 +268,28 @@ static void unlisten_waits_for_the_answers_before_it(void **state)
 	stage_free(&stage);
 }
 
+/* There is no answer before it, although there is a BEGIN.  If that fails, it is told
+ * once. */
+static void unlisten_does_not_wait_for_a_begin_that_was_put_off(void **state)
+{
+	(void)state;
+	begin(KEEP "defer_begin = 1\n");
+	peer_text(client, 'Q', "begin");
+	assert_string_equal(peer_hear(client, 'Z'), "C:BEGIN Z:T");
+	peer_text(client, 'Q', "unlisten news");
+	assert_string_equal(peer_hear(server, 'Q'), "P B E:: C:P Q:unlisten news");
+	answer_fence();
+	peer_put(server, 'E', "SERROR\0C57014\0Mcanceled\0", 25);
+	assert_string_equal(peer_hear(client, 'Z'), "E:ERROR:canceled Z:E");
+	peer_hear(server, 'S');
+	peer_ready(server, 'I');
+	answer(server, NULL); /* what is left? */
+	assert_string_equal(peer_heard(client), "");
+	peer_text(client, 'Q', "rollback");
+	assert_string_equal(peer_hear(client, 'Z'), "C:ROLLBACK Z:I");
+	stage_free(&stage);
+}
+
 static void lost_connection_is_told(void **state)
 {
 	(void)state;
@@ -510,6 +532,7 @@ int main(void)
 	    cmocka_unit_test(rollback_takes_an_unlisten_back),
 	    cmocka_unit_test(unlisten_behind_an_error_counts),
 	    cmocka_unit_test(unlisten_waits_for_the_answers_before_it),
+	    cmocka_unit_test(unlisten_does_not_wait_for_a_begin_that_was_put_off),
 	    cmocka_unit_test(lost_connection_is_told),
 	    cmocka_unit_test(what_is_no_notification_ends_the_connection),
 	    cmocka_unit_test(queue_has_a_limit),

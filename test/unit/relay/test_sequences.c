@@ -118,6 +118,20 @@ static void begin_alone_makes_none(void **state)
 	stage_free(&stage);
 }
 
+/* A BEGIN that was put off comes behind the DISCARD, too. */
+static void begin_that_was_put_off_makes_none(void **state)
+{
+	(void)state;
+	struct stage *stage = begin(KEEP "defer_begin = 1\n", true);
+	peer_text(client, 'Q', "begin");
+	assert_string_equal(peer_hear(client, 'Z'), "C:BEGIN Z:T");
+	peer_text(client, 'Q', READS);
+	assert_string_equal(peer_hear(server, 'Q'), DISCARDS);
+	peer_answer(server, "DISCARD SEQUENCES", 'I');
+	assert_string_equal(peer_hear(server, 'Q'), "P B E:: C:P Q:" READS);
+	stage_free(&stage);
+}
+
 static void other_settings_discard_nothing(void **state)
 {
 	(void)state;
@@ -152,6 +166,7 @@ int main(void)
 	    cmocka_unit_test(own_numbers_stay),
 	    cmocka_unit_test(numbers_of_the_transaction_stay),
 	    cmocka_unit_test(begin_alone_makes_none),
+	    cmocka_unit_test(begin_that_was_put_off_makes_none),
 	    cmocka_unit_test(other_settings_discard_nothing),
 	    cmocka_unit_test(what_is_a_begin_and_nothing_else),
 	};
