@@ -17,7 +17,7 @@
 enum { HEADER_LEN = 5, READY_SIZE = 6 };
 
 /* The link.begin_type of a block that is made to fail. */
-enum { BEGIN_FAILS = '!' };
+enum { BEGIN_FAILS = '!', BEGIN_IS_CANCELED = '?' };
 
 /* ---- the client's command ---- */
 
@@ -333,13 +333,22 @@ bool begin_answered(
 
 	if (!link->begin_type)
 		return false;
-	if (link->begin_type == BEGIN_FAILS) {
+	if (link->begin_type == BEGIN_FAILS || link->begin_type == BEGIN_IS_CANCELED) {
+		struct error_fields f;
+		bool is_canceled = link->begin_type == BEGIN_IS_CANCELED;
+		if (m->type == 'E') {
+			codec_read_error(message_body(m), message_body_len(m), &f);
+			if (strcmp(f.sqlstate, error_sqlstate(ERROR_QUERY_CANCELED)) ==
+			    0)
+				link->begin_type = BEGIN_IS_CANCELED;
+		}
 		if (m->type != 'Z')
 			return false;
 		link->begin_type = 0;
+		/* a block that was cancelled before it began is begun again */
 		if (server->status == 'E')
 			client->block.state = BLOCK_NONE;
-		else
+		else if (!is_canceled)
 			server_retire(server, error_text(ERROR_UNKNOWN_PACKET));
 		return false;
 	}

@@ -230,20 +230,13 @@ static enum step pass(struct client *client, struct server *server,
 	return forward_as_is(client, server, m);
 }
 
-static bool has_no_effects(const struct text_facts *facts)
-{
-	return facts->shared && facts->shared->is_lasting;
-}
-
-/* STEP_NEXT: the text may be sent now, behind the BEGIN if that was put off. */
-static enum step hold_text(struct client *client, struct server *server,
+/* STEP_NEXT: a Query or Parse needs to wait for nothing that runs on the server. */
+static enum step wait_for_text(struct client *client, struct server *server,
     const struct message *m, const struct text_facts *facts)
 {
 	const char *text;
 	size_t len;
 
-	if (has_no_effects(facts))
-		return STEP_NEXT;
 	if (facts->effects.leaves & LEAK_UNSEEN &&
 	    sequences_must_wait(client, server, m))
 		return STEP_PARK;
@@ -262,7 +255,8 @@ static enum step pass_text(struct client *client, struct server *server,
 	const char *text;
 	size_t len;
 
-	if (has_no_effects(facts))
+	/* such a text has no effects */
+	if (facts->shared && facts->shared->is_lasting)
 		return pass(client, server, m, facts, is_tracked);
 	switch (session_state_check(client, server, m, &facts->effects)) {
 	case LEAK_PASS:
@@ -306,30 +300,28 @@ static enum step forward(struct client *client, struct server *server,
 	    (memchr("PBDCQ", m->type, 5) ||
 		(m->type == 'E' && !list_is_empty(&server->link.portals))) &&
 	    statements_are_tracked(client, server);
-	enum step step;
+	bool is_text = m->type == 'Q' || m->type == 'P';
+	enum step step = STEP_NEXT;
 
 	if (m->type == 'F')
 		session_state_check_call(server, m);
-	if ((m->type == 'Q' || m->type == 'P') &&
-	    !sql_facts_have_enough(server, m, is_tracked))
+	if (is_text && !sql_facts_have_enough(server, m, is_tracked))
 		return STEP_MORE;
 	if (client->block.state == BLOCK_FAILED) {
 		begin_fail(server);
 		return STEP_PARK;
 	}
-	if (m->type == 'Q' || m->type == 'P') {
+	if (is_text) {
 		*facts = sql_facts_look(server, m, is_tracked);
-		step = hold_text(client, server, m, facts);
-		if (step == STEP_NEXT)
-			step = begin_send(client, server, m) < 0
-				   ? no_memory(client, server)
-				   : pass_text(client, server, m, facts, is_tracked);
-		prepared_unref(facts->shared);
-	} else {
-		if (begin_send(client, server, m) < 0)
-			return no_memory(client, server);
-		step = pass(client, server, m, NULL, is_tracked);
+		step = wait_for_text(client, server, m, facts);
 	}
+	if (step == STEP_NEXT && begin_send(client, server, m) < 0)
+		step = no_memory(client, server);
+	if (step == STEP_NEXT)
+		step = is_text ? pass_text(client, server, m, facts, is_tracked)
+			       : pass(client, server, m, NULL, is_tracked);
+	if (is_text)
+		prepared_unref(facts->shared);
 	if (step == STEP_NEXT && m->type == 'E' &&
 	    server->link.params.put_back.is_there &&
 	    resets_put_back(server, client, m) < 0)

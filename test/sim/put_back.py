@@ -42,10 +42,10 @@ FAULTS = [
     ("a server stays at its worker although a client of another one has waited for longer", ["--workers", "3"], [
         ("src/pool/exchange.c", "(!first || other->queued_us + PREFERENCE_US < first->queued_us)",
          "(!first && true)")]),
-    ("a process whose takeover fails takes the socket file of the old one away", [
-        "--faults", str(1 | 2 | 256 | 512 | 2048)], [
-        ("src/login/listen.c", "if (l->path && !l->is_stopped && !l->is_shared)",
-         "if (l->path && !l->is_stopped)")]),
+    ("a late cancel request hides what a client has reset", ["--faults", str(1 | 2 | 8 | 32)], [
+        ("src/relay/params.c", "if (is_canceled && server->link.params.has_run &&",
+         "if (false && server->link.params.has_run &&"),
+        ("src/relay/resets.c", "++link->params.settling.attempts < OWN_ATTEMPTS_MOST)", "false)")]),
 ]
 
 

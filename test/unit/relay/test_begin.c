@@ -267,6 +267,32 @@ static void other_texts_are_refused_without_a_server(void **state)
 	stage_free(&stage);
 }
 
+/* By a request that is for what the client has sent before. */
+static void failed_block_that_is_cancelled_is_begun_again(void **state)
+{
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = failed(&client, &server);
+
+	peer_text(client, 'Q', "rollback and chain");
+	for (int i = 0; i < 2; i++) {
+		assert_hears(server, 'Q', "Q:BEGIN;SELECT pgbouncer_failed_block");
+		struct buf out;
+		buf_init(&out, 0);
+		codec_put_error(&out, "ERROR", "57014", "cancelled", NULL, NULL);
+		peer_send(server, out.bytes, out.len);
+		buf_done(&out);
+		peer_ready(server, 'I');
+	}
+	assert_hears(server, 'Q', "Q:BEGIN;SELECT pgbouncer_failed_block");
+	assert_heard(client, "");
+	peer_text(server, 'C', "BEGIN");
+	refuse(server);
+	peer_ready(server, 'E');
+	assert_hears(server, 'Q', "Q:rollback and chain");
+	stage_free(&stage);
+}
+
 /* Without the block the client's message could run. */
 static void server_without_the_failed_block_is_not_used(void **state)
 {
@@ -465,6 +491,7 @@ int main(void)
 	    cmocka_unit_test(refused_begin_is_an_error_of_the_statement),
 	    cmocka_unit_test(what_may_end_a_failed_block_goes_to_one_on_a_server),
 	    cmocka_unit_test(other_texts_are_refused_without_a_server),
+	    cmocka_unit_test(failed_block_that_is_cancelled_is_begun_again),
 	    cmocka_unit_test(server_without_the_failed_block_is_not_used),
 	    cmocka_unit_test(nothing_runs_behind_a_refused_begin),
 	    cmocka_unit_test(refusal_before_the_sync_skips_up_to_it),
