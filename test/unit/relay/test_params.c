@@ -310,7 +310,7 @@ static void the_servers_own_value_is_set_where_it_was_not(void **state)
 }
 
 /* As the end of a question or SET of the pooler that a cancel request has met. */
-static void cancel_own(struct peer *server)
+static void cancel_own(struct peer *server, char status)
 {
 	static const char cancelled[] = "SERROR\0C57014\0Mno\0";
 
@@ -318,7 +318,7 @@ static void cancel_own(struct peer *server)
 	for (const char *type = "3312"; *type; type++)
 		peer_put(server, (uint8_t)*type, "", 0);
 	peer_put(server, 'E', cancelled, sizeof(cancelled));
-	peer_ready(server, 'I');
+	peer_ready(server, status);
 }
 
 /* A request to cancel the client's RESET may reach the question behind it instead.  It
@@ -343,7 +343,7 @@ static void cancelled_question_is_asked_again(void **state)
 		report(server, "UTC");
 		peer_answer(server, "RESET", 'I');
 		for (int i = 0; i < most; i++)
-			cancel_own(server);
+			cancel_own(server, 'I');
 		if (is_told)
 			tell_source(server, true);
 		stage_settle(stage);
@@ -373,7 +373,7 @@ static void cancelled_set_behind_a_reset_is_repeated(void **state)
 		peer_answer(server, "RESET", 'I');
 		tell_source(server, true);
 		for (int i = 0; i < most; i++)
-			cancel_own(server);
+			cancel_own(server, 'I');
 		if (most < OWN_ATTEMPTS_MOST) {
 			peer_hear(server, 'S');
 			for (const char *type = "3312"; *type; type++)
@@ -390,6 +390,28 @@ static void cancelled_set_behind_a_reset_is_repeated(void **state)
 	stage_free(&stage);
 }
 
+/* In a block that cannot be. */
+static void cancelled_set_within_a_block_fails_the_block(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_mode=session", "server_reset_query =\n");
+	struct peer *first, *client, *server;
+
+	stage_pair(stage, &first, &server);
+	client = with_zone(stage, server);
+	peer_text(client, 'Q', "begin");
+	peer_hear(server, 'Q');
+	peer_answer(server, "BEGIN", 'T');
+	peer_text(client, 'Q', "reset timezone");
+	assert_hears(server, 'Q', "Q:reset timezone");
+	report(server, "UTC");
+	peer_answer(server, "RESET", 'T');
+	cancel_own(server, 'E');
+	peer_text(client, 'Q', "select 1");
+	assert_hears(server, 'Q', "Q:select 1");
+	stage_free(&stage);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -401,6 +423,7 @@ int main(void)
 	    cmocka_unit_test(the_servers_own_value_is_set_where_it_was_not),
 	    cmocka_unit_test(cancelled_question_is_asked_again),
 	    cmocka_unit_test(cancelled_set_behind_a_reset_is_repeated),
+	    cmocka_unit_test(cancelled_set_within_a_block_fails_the_block),
 	};
 	return stage_run_twice(tests);
 }
