@@ -313,7 +313,7 @@ void begin_go_on(struct server *server, struct client *client)
 
 	if (!link->begin_type || client->block.state != BLOCK_FAILED ||
 	    !pipeline_is_skipping(&server->pipeline) ||
-	    client_is_sending_message(client))
+	    !pipeline_may_speak(&server->pipeline) || client_is_sending_message(client))
 		return;
 	if (server_sync(server) < 0)
 		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));

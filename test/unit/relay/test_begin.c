@@ -201,6 +201,25 @@ static void refused_begin_is_an_error_of_the_statement(void **state)
 	stage_free(&stage);
 }
 
+/* Nothing comes behind it. */
+static void server_that_ends_instead_of_a_begin_is_the_last_word(void **state)
+{
+	static const char fatal[] = "SFATAL\0C57P01\0Mend\0";
+
+	(void)state;
+	struct peer *client, *server;
+	struct stage *stage = begun(&client, &server);
+
+	peer_text(client, 'Q', "insert");
+	assert_hears(server, 'Q', "P B E:: C:P Q:insert");
+	peer_put(server, 'E', fatal, sizeof(fatal));
+	assert_hears(client, 'E', "E:FATAL:end");
+	stage_settle(stage);
+	assert_heard(client, "");
+	assert_heard(server, "");
+	stage_free(&stage);
+}
+
 static struct stage *failed(struct peer **client, struct peer **server)
 {
 	struct stage *stage = begun(client, server);
@@ -491,6 +510,7 @@ int main(void)
 	    cmocka_unit_test(refused_begin_is_an_error_of_the_statement),
 	    cmocka_unit_test(what_may_end_a_failed_block_goes_to_one_on_a_server),
 	    cmocka_unit_test(other_texts_are_refused_without_a_server),
+	    cmocka_unit_test(server_that_ends_instead_of_a_begin_is_the_last_word),
 	    cmocka_unit_test(failed_block_that_is_cancelled_is_begun_again),
 	    cmocka_unit_test(server_without_the_failed_block_is_not_used),
 	    cmocka_unit_test(nothing_runs_behind_a_refused_begin),
