@@ -230,22 +230,6 @@ static enum step pass(struct client *client, struct server *server,
 	return forward_as_is(client, server, m);
 }
 
-/* STEP_NEXT: a Query or Parse needs to wait for nothing that runs on the server. */
-static enum step wait_for_text(struct client *client, struct server *server,
-    const struct message *m, const struct text_facts *facts)
-{
-	const char *text;
-	size_t len;
-
-	if (facts->effects.leaves & LEAK_UNSEEN &&
-	    sequences_must_wait(client, server, m))
-		return STEP_PARK;
-	if (client->listening && sql_facts_find(m, &text, &len) &&
-	    listen_must_wait(client, server, text, len, sql_facts_has_escapes(server)))
-		return forward_hold(server);
-	return STEP_NEXT;
-}
-
 /* Forwards a Query or Parse, or refuses it because of session state that it would leave
  * behind. */
 static enum step pass_text(struct client *client, struct server *server,
@@ -302,6 +286,8 @@ static enum step forward(struct client *client, struct server *server,
 	    statements_are_tracked(client, server);
 	bool is_text = m->type == 'Q' || m->type == 'P';
 	enum step step = STEP_NEXT;
+	const char *text;
+	size_t len;
 
 	if (m->type == 'F')
 		session_state_check_call(server, m);
@@ -313,7 +299,14 @@ static enum step forward(struct client *client, struct server *server,
 	}
 	if (is_text) {
 		*facts = sql_facts_look(server, m, is_tracked);
-		step = wait_for_text(client, server, m, facts);
+		/* nothing of it is sent, nor its BEGIN, before what it waits for */
+		if (facts->effects.leaves & LEAK_UNSEEN &&
+		    sequences_must_wait(client, server, m))
+			step = STEP_PARK;
+		else if (client->listening && sql_facts_find(m, &text, &len) &&
+			 listen_must_wait(
+			     client, server, text, len, sql_facts_has_escapes(server)))
+			step = forward_hold(server);
 	}
 	if (step == STEP_NEXT && begin_send(client, server, m) < 0)
 		step = no_memory(client, server);
