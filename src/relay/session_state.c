@@ -317,7 +317,9 @@ static void note_tag(
 		if (is_tag(tag, len, "CALL") || is_tag(tag, len, "DO"))
 			server->link.pin.made |= LEAK_UNSEEN;
 		server->link.pin.lasting |= kinds & LEAK_BIT(LOAD);
-		server->link.pin.may_have_ended |= tag_may_end(tag, len);
+		/* without either nothing is there that could end */
+		if (server->link.pin.kinds || server->kept)
+			server->link.pin.may_have_ended |= tag_may_end(tag, len);
 		if (cleared == LEAK_KINDS ||
 		    (server->link.pin.resets_all && is_tag(tag, len, "RESET")))
 			server->link.pin.lasting &= LEAK_BIT(LOAD);

@@ -1,12 +1,17 @@
-"""The cost of logins. The pooler derives SCRAM keys in a helper thread and only when needed, and a
+"""What things cost, counted.
+
+Logins: The pooler derives SCRAM keys in a helper thread and only when needed, and a
 wrong proof costs the same derivation for every user.
 
 The log gives the number of derivations. The order of answers shows that they run in a helper
-thread: a query that is sent after a login that derives is answered before it."""
+thread: a query that is sent after a login that derives is answered before it.
+
+Queries: instructions, one by one. They are the same in each run, however busy the machine is."""
 
 import pytest
 
 import postgres
+import tracer
 import wire
 
 SCRAM_SECRET = postgres.USERS["scram_user"][0]
@@ -139,3 +144,40 @@ def test_server_logins_derive_beside_the_loop(make_pooler, pg):
     finally:
         with pg.client() as owner:
             owner.query("drop role slow")
+
+
+# ---- instructions ----
+
+EXTENDED = [wire.parse("", "select 1"), wire.bind(), wire.describe("P", ""), wire.execute()]
+QUERIES = {
+    "simple": [wire.query("select 1")],
+    "extended": EXTENDED + [wire.sync()],
+    "pipeline of ten": EXTENDED * 10 + [wire.sync()],
+}
+
+
+def instructions(pooler, query):
+    """How many the pooler runs for this query, when it has run before. What happens from time to time,
+    such as the clock of statistics, is left out by taking the least."""
+    with pooler.connect() as client:
+        def run():
+            client.send(*query)
+            client.recv_until("Z")
+
+        for _ in range(3):
+            run()
+        return min(tracer.count_instructions(pooler.pid, "pgbouncer", run) for _ in range(15))
+
+
+@pytest.mark.one_worker  # The thread that serves all.
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+def test_keep_costs_nothing_where_nothing_is_kept(make_pooler, pg, query, request, record_property):
+    """A client that sets and leaves nothing."""
+    counts = {}
+    for state in ("forward", "keep"):
+        pooler = make_pooler({"db": pg.conn(pool_size=4)}, settings={
+            "pool_mode": "transaction", "session_state": state, "log_stats": 0})
+        counts[state] = instructions(pooler, query)
+    record_property("figure", "instructions of select 1, %s: %d with forward, %d with keep" % (
+        request.node.callspec.id, counts["forward"], counts["keep"]))
+    assert counts["keep"] <= counts["forward"] * 1.01, counts

@@ -93,6 +93,8 @@ def compare_with_show(pooler, samples):
         check("pgbouncer_pools_client_active_connections", number(row, "cl_active"), **labels)
         check("pgbouncer_pools_client_waiting_connections", number(row, "cl_waiting"), **labels)
         check("pgbouncer_pools_server_idle_connections", number(row, "sv_idle"), **labels)
+        check("pgbouncer_pools_server_pinned_connections", number(row, "sv_pinned"), **labels)
+        check("pgbouncer_pools_client_listening_connections", number(row, "cl_listening"), **labels)
     for row in pooler.show("STATS_TOTALS"):
         if row["database"] == "pgbouncer":
             continue
@@ -141,6 +143,41 @@ def test_numbers_are_those_of_show(serve, workers):
         assert samples[duration] == 2
         assert samples["pgbouncer_query_duration_seconds_bucket",
                        (("database", "db"), ("le", "+Inf"), ("user", "trust_user"))] == 2
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_servers_that_stay_with_their_clients(serve, pg, workers):
+    """Pinned servers up to max_pinned_servers, and the connection that listens for all, which is one of them."""
+    pooler, listener = serve({"db": pg.conn(pool_size=5)}, session_state="keep", max_pinned_servers=2,
+                             workers=workers)
+
+    def is_told(pinned, listening=0):
+        assert len(pooler.show("PINS")) == pinned - (listening > 0)
+        samples = listener.samples()
+        compare_with_show(pooler, samples)
+        labels = (("database", "db"), ("user", "trust_user"))
+        assert samples["pgbouncer_pools_server_pinned_connections", labels] == pinned
+        assert samples["pgbouncer_pools_client_listening_connections", labels] == listening
+        return {dict(labels)["sqlstate"]: value for (name, labels), value in samples.items()
+                if name == "pgbouncer_errors_total" and value}
+
+    with pooler.connect() as one, pooler.connect() as two, pooler.connect() as three:
+        is_told(0)
+        one.query("create temp table kept (n int)")
+        is_told(1)
+        two.query("select pg_advisory_lock(7)")
+        assert "53400" not in is_told(2)
+        refused = three.query("create temp table kept (n int)", check=False)
+        assert dict(refused.errors[0].fields())["C"] == "53400"
+        assert is_told(2)["53400"] == 1
+        one.query("drop table kept")
+        is_told(1)
+        three.query("listen news")
+        is_told(2, 1)
+        two.query("select pg_advisory_unlock(7)")
+        three.query("unlisten news")
+        waiting.wait_for(lambda: pooler.pool()["sv_pinned"] == 0, "the connection that listens is closed")
+        is_told(0)
 
 
 def test_what_prometheus_asks_for_first_is_not_served(serve):

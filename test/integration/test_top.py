@@ -101,6 +101,22 @@ def test_text_where_there_is_no_terminal(make_pooler, pg):
     assert texts[4].startswith("pools: 1") and texts[5].startswith("DATABASE "), texts
 
 
+def test_servers_that_stay_with_their_clients(make_pooler, pg):
+    """SV_PIN and LISTEN, with max_pinned_servers reached."""
+    pooler = make_pooler({"db": pg.conn(pool_size=5)}, settings={
+        "pool_mode": "transaction", "session_state": "keep", "max_pinned_servers": 2})
+    with pooler.connect() as one, pooler.connect() as two, pooler.connect() as three:
+        one.query("create temp table kept (n int)")
+        two.query("listen news")
+        refused = three.query("create temp table kept (n int)", check=False)
+        assert dict(refused.errors[0].fields())["C"] == "53400"
+        texts = first_texts(command(pooler), environment(pooler))
+        head = next(n for n, line in enumerate(texts) if line.startswith("DATABASE "))
+        row = next(line for line in texts[head:] if line.startswith("db "))
+        assert texts[head].split()[-2:] == ["SV_PIN", "LISTEN"], texts
+        assert row.split()[-2:] == ["2", "1"], texts
+
+
 def test_text_says_that_there_is_no_answer(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn()})
     with subprocess.Popen(command(pooler), stdout=subprocess.PIPE, text=True, env=environment(pooler)) as view:

@@ -1,13 +1,16 @@
-"""Stops single threads of a process, as a debugger does."""
+"""Stops single threads of a process, as a debugger does, and counts the instructions that they run."""
 
 import contextlib
 import ctypes
 import errno
 import os
+import signal
+import threading
+import time
 
 import pytest
 
-ATTACH, DETACH = 16, 17
+SINGLESTEP, ATTACH, DETACH = 9, 16, 17
 WALL = 0x40000000  # waitpid: also for threads
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -48,3 +51,31 @@ def stopped(pid, name):
     finally:
         with contextlib.suppress(ProcessLookupError):  # The test has waited for its death.
             ptrace(DETACH, thread)
+
+
+def is_asleep(pid, thread):
+    with open("/proc/%d/task/%d/stat" % (pid, thread)) as stat:
+        return stat.read().rsplit(")", 1)[1].split()[0] == "S"
+
+
+def count_instructions(pid, name, act):
+    """Returns how many instructions the thread of this name runs outside of the kernel while act() runs in
+    another thread, until it sleeps."""
+    count = 0
+    with stopped(pid, name) as thread:
+        actor = threading.Thread(target=act_and_stop, args=(pid, thread, act))
+        actor.start()
+        while True:
+            ptrace(SINGLESTEP, thread)
+            if os.WSTOPSIG(os.waitpid(thread, WALL)[1]) == signal.SIGSTOP:
+                break
+            count += 1
+        actor.join()
+    return count
+
+
+def act_and_stop(pid, thread, act):
+    act()
+    while not is_asleep(pid, thread):
+        time.sleep(0.001)
+    libc.tgkill(pid, thread, signal.SIGSTOP)
