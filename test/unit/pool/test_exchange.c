@@ -813,6 +813,13 @@ static const struct {
     {"looked_for_in_time",
 	"hold 0 a; size 2; hold 1 b; ask 1 c; next 1; wake 2; ms 2; next 1; wake 2;"
 	"note look; give a hand 1"},
+    /* A server logs in and rests while a client of another worker waits that is not due
+     * yet, and whose worker looks no more: its own server may not come back for long.
+     */
+    {"looked_for_by_the_site_where_it_rests",
+	"size 2; hold 1 b; ask 0 a; next 0 dial; start 0; withdraw a; ask 1 c; next 1;"
+	"ms 1; login 0; forget; next 0; wake 2; ms 2; next 0 hand 1; arrive;"
+	"next 1 grant c"},
     /* a client that joins a queue changes nothing for the pool */
     {"one_more_waits",
 	"size 1; hold 0 a; unschedule 0; ask 0 b; scheduled 0; unschedule 0; ask 0 c;"
