@@ -374,6 +374,8 @@ void session_state_release(struct server *server)
 	uint16_t left = server->leaks_left;
 
 	session_state_settle(server);
+	if (!left)
+		return;
 	/* kept settings are put back one by one (kept.h): a reset query would also take
 	 * back what connect_query has set */
 	if (session_state_are_kept(server))
