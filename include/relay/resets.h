@@ -54,8 +54,9 @@ bool resets_ask(struct server *server, struct client *client);
 void resets_note_source(struct server *server, const struct message *m);
 void resets_note_error(struct server *server, const struct message *m);
 /* The answer is complete: what the client has reset is what it asked for at its login.
- * True: a cancel request for the client's command came late and met the question, which
- * is asked again. */
-bool resets_sourced(struct server *server, struct client *client);
+ * 1: a cancel request for the client's command came late and met the question, which is
+ * asked again.  -1: the server did not answer it, and is being closed, as nobody knows
+ * which values the client has. */
+int resets_sourced(struct server *server, struct client *client);
 
 #endif

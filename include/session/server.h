@@ -94,6 +94,7 @@ struct link_params {
 		uint64_t unsettled, sources, restored;
 		bool is_canceled; /* the question was, as the client's command was to
 				     be */
+		bool has_failed;  /* an error was the answer */
 		uint8_t attempts; /* how often that was so, and with the SETs that
 				     follow from the answer */
 	} settling;

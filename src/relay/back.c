@@ -98,9 +98,9 @@ static enum step back_told(struct server *server, struct client *client)
 		listen_end_transaction(server, client);
 		asked = back_asks(server, client);
 	} else if (server->link.params.settling.sources) {
-		asked = resets_sourced(server, client) ||
-			(pin_question_is_due(server) &&
-			    pin_question_ask(server, client, has_ready));
+		asked = resets_sourced(server, client);
+		if (!asked && pin_question_is_due(server))
+			asked = pin_question_ask(server, client, has_ready);
 	} else {
 		asked = pin_question_answered(server, client, has_ready);
 	}

@@ -71,7 +71,7 @@ static void ask(struct server *server, const struct client *client)
 		}
 	buf_put_text(&sql, "')");
 	link->params.settling.restored = 0;
-	link->params.settling.is_canceled = false;
+	link->params.settling.is_canceled = link->params.settling.has_failed = false;
 	link->params.is_applying = true;
 	link->params.apply_us = conn_now(&server->conn);
 	if (sql.failed || server_command(server, buf_text(&sql), 0) < 0 ||
@@ -105,6 +105,7 @@ void resets_note_error(struct server *server, const struct message *m)
 	codec_read_error(message_body(m), message_body_len(m), &f);
 	conn_log(&server->conn, LEVEL_WARNING | KIND_SERVERS,
 	    "what the client has reset is not known: %s: %s", f.severity, f.message);
+	server->link.params.settling.has_failed = true;
 	server->link.params.settling.is_canceled =
 	    strcmp(f.sqlstate, error_sqlstate(ERROR_QUERY_CANCELED)) == 0;
 }
@@ -129,7 +130,7 @@ void resets_note_source(struct server *server, const struct message *m)
 		server->link.params.settling.restored |= UINT64_C(1) << i;
 }
 
-bool resets_sourced(struct server *server, struct client *client)
+int resets_sourced(struct server *server, struct client *client)
 {
 	struct link *link = &server->link;
 	uint64_t restored =
@@ -140,13 +141,17 @@ bool resets_sourced(struct server *server, struct client *client)
 	if (link->params.settling.is_canceled &&
 	    ++link->params.settling.attempts < OWN_ATTEMPTS_MOST) {
 		ask(server, client);
-		return true;
+		return 1;
+	}
+	if (link->params.settling.has_failed) {
+		server_retire(server, error_text(ERROR_STATE_UNKNOWN));
+		return -1;
 	}
 	link->params.settling.sources = link->params.settling.restored = 0;
 	for (size_t i = 0; i < EFFECTS_PARAMETERS && restored >> i; i++)
 		if (restored >> i & 1)
 			bring_back(server, client, i);
-	return false;
+	return 0;
 }
 
 void resets_expect(struct server *server, const struct sql_effects *effects)

@@ -344,15 +344,20 @@ static void cancelled_question_is_asked_again(void **state)
 		peer_answer(server, "RESET", 'I');
 		for (int i = 0; i < most; i++)
 			cancel_own(server, 'I');
-		if (is_told)
-			tell_source(server, true);
+		if (!is_told) {
+			/* nobody knows which value it has */
+			assert_non_null(strstr(peer_last_words(client),
+			    "E:FATAL:the server did not tell what is left"));
+			assert_string_equal(peer_last_words(server), "X");
+			break;
+		}
+		tell_source(server, true);
 		stage_settle(stage);
 		assert_int_equal(client->in.bytes[client->in.len - 6], 'Z');
-		assert_int_equal(is_told, memmem(client->in.bytes, client->in.len,
-					      "TimeZone\0CET", 13) != NULL);
+		assert_non_null(
+		    memmem(client->in.bytes, client->in.len, "TimeZone\0CET", 13));
 		buf_clear(&client->in);
 	}
-	assert_string_equal(peer_heard(server), "");
 	stage_free(&stage);
 }
 
