@@ -95,7 +95,7 @@ struct record_client {
 	struct record_vars vars;
 	bool has_asked; /* record_var.other is valid */
 	uint64_t requested, own, doubtful;
-	struct record_bytes kept; /* see kept_settings.h */
+	struct record_bytes kept, startup; /* see kept_settings.h */
 	bool reads_sequences;
 	struct record_statements statements;
 	struct {

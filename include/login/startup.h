@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "pool/scopes.h"
 #include "session/client.h"
 
 struct startup {
@@ -17,6 +18,9 @@ struct startup {
 	bool is_user_too_long; /* as the client sent the name; user is cut */
 	char **unsupported;    /* owned: _pq_. names, for NegotiateProtocolVersion */
 	size_t unsupported_count;
+	/* owned: name and value of the first parameter that is not tracked, or NULL */
+	char *untracked;
+	bool is_option; /* it stood in options */
 };
 
 void startup_init(struct startup *s, uint32_t version);
@@ -24,6 +28,10 @@ void startup_done(struct startup *s);
 /* Reads the StartupMessage; tracked parameters go to client->params.  -1: it is
  * refused, and the client has got an error. */
 int startup_read(struct client *client, struct startup *s, const struct message *m);
+/* Are parameters that are not tracked kept in this scope (NULL: in none), or are there
+ * none?  -1: not, and the client has got an error. */
+int startup_check_untracked(
+    struct client *client, const struct startup *s, const struct scope *scope);
 /* As if the packet had not been read: another site of the process reads it. */
 void startup_forget(struct client *client);
 /* The protocol version of the connection from now on. */

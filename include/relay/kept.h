@@ -18,10 +18,11 @@
  */
 static inline bool kept_has_requested(const struct client *client)
 {
-	return client->params.requested >> VAR_BUILTIN_COUNT != 0;
+	return client->params.requested >> VAR_BUILTIN_COUNT != 0 ||
+	       client->params.startup;
 }
-/* Those that this server does not report, and that the client has not set since, are
- * settings of the client.  -1: no memory. */
+/* Those that this server does not report, those that are not tracked at all, and that
+ * the client has not set since, are settings of the client.  -1: no memory. */
 int kept_take_requested(const struct server *server, struct client *client);
 
 /* Are the client's settings in force on the server, and no others? */

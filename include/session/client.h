@@ -48,6 +48,8 @@ struct client_params {
 	/* owned: what it has set beside tracked parameters, with session_state=keep;
 	 * NULL: nothing.  See relay/kept.h */
 	struct kept_settings *kept;
+	/* owned: those of its startup packet that are not tracked; NULL: none */
+	struct kept_settings *startup;
 	/* id of the server that it was linked to last; and whether it has sent a text
 	 * with currval() or lastval(): see relay/sequences.h */
 	uint64_t sequences_server;

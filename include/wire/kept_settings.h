@@ -37,6 +37,13 @@ bool kept_settings_has(const struct kept_settings *settings, const char *name);
 /* Appends a setting.  False: it cannot be kept, because of its name or its size. */
 bool kept_settings_add(struct buf *out, const uint8_t *name, size_t name_len,
     const uint8_t *hex, size_t len);
+/* Sets one of them, whose name and value are as a startup packet has them.  -1: it
+ * cannot be kept, or there is no memory. */
+int kept_settings_set(
+    struct kept_settings **settings, const char *name, const char *value);
+/* Adds those of `from` that are not among them.  -1: no memory. */
+int kept_settings_add_missing(
+    struct kept_settings **settings, const struct kept_settings *from);
 /* Is this the value of a parameter that no view lists, or of the role, where nobody has
  * set it?  defaults: what kept_settings_add has appended, with a rank in front of each
  * name, a character of which the lowest counts; without a value there it is empty. */

@@ -490,6 +490,7 @@ static int take_client_vars(
 	client->params.own = our_bits(m, from->own);
 	client->params.doubtful = our_bits(m, from->doubtful);
 	client->params.kept = kept_settings_new(from->kept.at, from->kept.len);
+	client->params.startup = kept_settings_new(from->startup.at, from->startup.len);
 	client->params.reads_sequences = from->reads_sequences;
 	if (from->has_asked) {
 		client->params.asked = mem_zero(sizeof(*client->params.asked));

@@ -324,6 +324,7 @@ static void form_client(struct form *f, struct record_client *v)
 	form_u64(f, &v->own);
 	form_u64(f, &v->doubtful);
 	form_bytes(f, &v->kept);
+	form_bytes(f, &v->startup);
 	FORM_BOOL(f, v->reads_sequences);
 	form_statements(f, &v->statements);
 	FORM_BOOL(f, v->unnamed.is_there);

@@ -235,6 +235,9 @@ static enum step login_authenticated(struct client *client)
 	if (login_count(client) < 0)
 		return STEP_CLOSE;
 	pool = catalog_pool(client->database, client->user);
+	struct scope scope = scope_of_pool(pool);
+	if (startup_check_untracked(client, &login->startup, &scope) < 0)
+		return STEP_CLOSE;
 	if (login->has_found)
 		credential_keep_for_pool(pool, &login->found, login->found_us);
 	login_keep_keys(client, pool);
@@ -533,6 +536,15 @@ static enum step login_settle(struct client *client)
 	struct login *login = client->login;
 
 	login_names_find_database(client);
+	/* who the user is remains to be proven, so that its own settings must not show
+	 */
+	bool is_real = client->database && !client->database->is_admin;
+	struct scope scope;
+	if (is_real)
+		scope = scope_of_database(client->database);
+	if (startup_check_untracked(client, &login->startup, is_real ? &scope : NULL) <
+	    0)
+		return STEP_CLOSE;
 	/* on the unix socket, the process's own account needs no password for the
 	 * console */
 	if (client->database && client->database->is_admin && client->is_unix_owner &&

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "wire/codec.h"
+#include "wire/kept_settings.h"
 #include "wire/message.h"
 
 /* The longest name in PostgreSQL, and the longest name of a user that is not refused.
@@ -33,6 +34,7 @@ void startup_forget_unsupported(struct startup *s)
 void startup_done(struct startup *s)
 {
 	startup_forget_unsupported(s);
+	mem_free(s->untracked);
 	mem_free(s->user);
 	mem_free(s->database);
 }
@@ -71,6 +73,52 @@ static const char *ignored_list(const struct client *client)
 	return site_settings(client->conn.site)->ignore_startup_parameters;
 }
 
+/* ---- parameters that are not tracked ---- */
+
+static int refuse(
+    struct client *client, const char *name, const char *value, bool is_option)
+{
+	char word[LOG_WORD];
+
+	conn_log(&client->conn, LEVEL_WARNING | KIND_PROTOCOL,
+	    "unsupported startup parameter%s: %s=%s", is_option ? " in options" : "",
+	    name, conn_log_word(&client->conn, word, value));
+	client_fatal(client,
+	    is_option ? ERROR_UNSUPPORTED_OPTION : ERROR_UNSUPPORTED_PARAMETER,
+	    log_word(word, name));
+	return -1;
+}
+
+/* With session_state=keep they are settings of the client.  Whether that is in force
+ * for it is known when its database is. */
+static int set_untracked(struct client *client, struct startup *s, const char *name,
+    const char *value, bool is_option)
+{
+	size_t len = strlen(name) + 1;
+
+	if (client->replication ||
+	    kept_settings_set(&client->params.startup, name, value) < 0)
+		return refuse(client, name, value, is_option);
+	if (s->untracked)
+		return 0;
+	s->untracked = mem_alloc(len + strlen(value) + 1);
+	memcpy(s->untracked, name, len);
+	memcpy(s->untracked + len, value, strlen(value) + 1);
+	s->is_option = is_option;
+	return 0;
+}
+
+int startup_check_untracked(
+    struct client *client, const struct startup *s, const struct scope *scope)
+{
+	if (!s->untracked ||
+	    (scope && scope_session_state(*scope) == SESSION_STATE_KEEP &&
+		scope_pool_mode(*scope) != POOL_MODE_SESSION))
+		return 0;
+	return refuse(client, s->untracked, s->untracked + strlen(s->untracked) + 1,
+	    s->is_option);
+}
+
 /* ---- options ---- */
 
 /* Reads one word of the options string; a backslash quotes the next character.  Returns
@@ -92,11 +140,10 @@ static int next_word(const char **at, struct buf *word)
 	return (int)word->len;
 }
 
-static int apply_option(struct client *client, char *setting)
+static int apply_option(struct client *client, struct startup *s, char *setting)
 {
 	const char *ignored = ignored_list(client);
 	char *value = strchr(setting, '=');
-	char word[LOG_WORD];
 	int i;
 
 	if (!value) {
@@ -104,20 +151,20 @@ static int apply_option(struct client *client, char *setting)
 		return -1;
 	}
 	*value++ = '\0';
+	/* as PostgreSQL reads it */
+	for (char *at = setting; *at; at++)
+		if (*at == '-')
+			*at = '_';
 	i = find_named(client, setting);
 	if (i >= 0)
 		return set_tracked(client, i, value);
 	if (text_list_has(ignored, setting) || text_list_has(ignored, "options"))
 		return 0;
-	conn_log(&client->conn, LEVEL_WARNING | KIND_PROTOCOL,
-	    "unsupported startup parameter in options: %s=%s", setting,
-	    conn_log_word(&client->conn, word, value));
-	client_fatal(client, ERROR_UNSUPPORTED_OPTION, log_word(word, setting));
-	return -1;
+	return set_untracked(client, s, setting, value, true);
 }
 
 /* `-c name=value`, `-cname=value`, `--name=value`. */
-static int read_options(struct client *client, const char *options)
+static int read_options(struct client *client, struct startup *s, const char *options)
 {
 	const char *at = options;
 	struct buf word;
@@ -142,7 +189,7 @@ static int read_options(struct client *client, const char *options)
 			break;
 		}
 		setting = mem_strdup(text);
-		result = apply_option(client, setting);
+		result = apply_option(client, s, setting);
 		mem_free(setting);
 	}
 	buf_done(&word);
@@ -174,7 +221,6 @@ static void replace(char **to, const char *text)
 static int read_param(
     struct client *client, struct startup *s, const struct startup_param *p)
 {
-	char word[LOG_WORD];
 	int i;
 
 	if (strcmp(p->name, "user") == 0) {
@@ -189,7 +235,7 @@ static int read_param(
 		return 0; /* find_replication has read it */
 	if (strcmp(p->name, "options") == 0) {
 		if (!client->replication)
-			return read_options(client, p->value);
+			return read_options(client, s, p->value);
 		/* a replication client gets its own server connection, which these
 		 * options are passed to */
 		replace(&client->options, p->value);
@@ -209,11 +255,7 @@ static int read_param(
 		return set_tracked(client, i, p->value);
 	if (text_list_has(ignored_list(client), p->name))
 		return 0;
-	conn_log(&client->conn, LEVEL_WARNING | KIND_PROTOCOL,
-	    "unsupported startup parameter: %s=%s", p->name,
-	    conn_log_word(&client->conn, word, p->value));
-	client_fatal(client, ERROR_UNSUPPORTED_PARAMETER, log_word(word, p->name));
-	return -1;
+	return set_untracked(client, s, p->name, p->value, false);
 }
 
 static int add_host(struct client *client)
@@ -276,6 +318,8 @@ void startup_forget(struct client *client)
 	vars_done(&client->params.vars);
 	vars_init(&client->params.vars, client->conn.site->vars);
 	client->params.requested = client->params.own = 0;
+	mem_free(client->params.startup);
+	client->params.startup = NULL;
 	client->replication = REPLICATION_NONE;
 	mem_free(client->options);
 	client->options = NULL;

@@ -14,43 +14,27 @@ enum { NAMES_MOST = 16 * 1024 };
 int kept_take_requested(const struct server *server, struct client *client)
 {
 	const struct vars_schema *schema = client->conn.site->vars;
-	size_t count = vars_schema_count(schema), before;
-	struct kept_settings *kept = client->params.kept;
-	struct buf all, name, hex;
-	bool has_failed = false;
+	size_t count = vars_schema_count(schema);
+	struct kept_settings **kept = &client->params.kept;
+	struct buf name;
+	int failed = 0;
 
-	buf_init(&all, 0);
 	buf_init(&name, 0);
-	buf_init(&hex, 0);
-	if (kept)
-		buf_put(&all, kept->bytes, kept->len);
-	before = all.len;
-	for (size_t i = VAR_BUILTIN_COUNT; i < count && i < EFFECTS_PARAMETERS; i++) {
+	for (size_t i = VAR_BUILTIN_COUNT;
+	     i < count && i < EFFECTS_PARAMETERS && !failed; i++) {
 		const char *value = vars_get(&client->params.vars, i);
 		if (!(client->params.requested >> i & 1) || !value ||
 		    vars_get(&server->vars, i))
 			continue;
 		buf_clear(&name);
 		text_put_lower(&name, vars_schema_name(schema, i));
-		if (kept_settings_has(kept, buf_text(&name)))
-			continue;
-		/* PostgreSQL takes the bytes of a startup packet in the encoding of the
-		 * database, as settings are kept. */
-		buf_clear(&hex);
-		for (const char *at = value; *at; at++)
-			buf_printf(&hex, "%02x", (uint8_t)*at);
-		has_failed |= hex.failed || !kept_settings_add(&all, name.bytes,
-						name.len, hex.bytes, hex.len);
+		if (!kept_settings_has(*kept, buf_text(&name)))
+			failed = kept_settings_set(kept, buf_text(&name), value);
 	}
-	if (all.len > before && !has_failed) {
-		client->params.kept = kept_settings_new(all.bytes, all.len);
-		mem_free(kept);
-		has_failed = !client->params.kept;
-	}
-	buf_done(&all);
 	buf_done(&name);
-	buf_done(&hex);
-	return has_failed ? -1 : 0;
+	return failed || kept_settings_add_missing(kept, client->params.startup) < 0
+		   ? -1
+		   : 0;
 }
 
 bool kept_put_back(

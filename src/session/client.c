@@ -140,7 +140,8 @@ void client_leave(struct client *client)
 	mem_free(client->params.asked);
 	client->params.asked = NULL;
 	mem_free(client->params.kept);
-	client->params.kept = NULL;
+	mem_free(client->params.startup);
+	client->params.kept = client->params.startup = NULL;
 	prepared_names_clear(&client->names);
 	client_prove(client);
 	client_delist(client);

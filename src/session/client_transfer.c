@@ -76,6 +76,7 @@ static void drop(struct client_transfer *t, struct site *site)
 	cancel_keys_remove(site->cancel_keys, &client->cancel_key);
 	mem_free(client->params.asked);
 	mem_free(client->params.kept);
+	mem_free(client->params.startup);
 	conn_close_detached(&client->conn);
 	client->conn.site = site;
 	client_prove(client);

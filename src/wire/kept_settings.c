@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/text.h"
 
 static const char resetting[] = "-";
 
@@ -187,6 +188,64 @@ int kept_settings_difference(const struct buf *session, const struct kept_settin
 	buf_done(&out);
 	mem_free(all);
 	return has_failed ? -1 : 0;
+}
+
+/* The bytes become the settings.  -1: no memory. */
+static int become(struct kept_settings **settings, struct buf *bytes, bool has_failed)
+{
+	struct kept_settings *made = has_failed || bytes->failed
+					 ? NULL
+					 : kept_settings_new(bytes->bytes, bytes->len);
+
+	if (made) {
+		mem_free(*settings);
+		*settings = made;
+	}
+	buf_done(bytes);
+	return made ? 0 : -1;
+}
+
+int kept_settings_set(
+    struct kept_settings **settings, const char *name, const char *value)
+{
+	struct buf out, lower, hex;
+
+	buf_init(&out, 0);
+	buf_init(&lower, 0);
+	buf_init(&hex, 0);
+	text_put_lower(&lower, name);
+	/* PostgreSQL takes the bytes of a startup packet in the encoding of the
+	 * database, as settings are kept. */
+	for (const char *at = value; *at; at++)
+		buf_printf(&hex, "%02x", (uint8_t)*at);
+	bool has_failed = lower.failed || hex.failed;
+	FOR_NAMES(other, *settings)
+	if (!has_failed && strcmp(other, buf_text(&lower)) != 0)
+		put_pair(&out, other, value_of(other));
+	has_failed = has_failed || !kept_settings_add(&out, lower.bytes, lower.len,
+				       hex.bytes, hex.len);
+	buf_done(&lower);
+	buf_done(&hex);
+	return become(settings, &out, has_failed);
+}
+
+int kept_settings_add_missing(
+    struct kept_settings **settings, const struct kept_settings *from)
+{
+	struct buf out;
+	size_t before;
+
+	buf_init(&out, 0);
+	if (*settings)
+		buf_put(&out, (*settings)->bytes, (*settings)->len);
+	before = out.len;
+	FOR_NAMES(name, from)
+	if (!find(*settings, name))
+		put_pair(&out, name, value_of(name));
+	if (out.len > before || out.failed)
+		return become(settings, &out, false);
+	buf_done(&out);
+	return 0;
 }
 
 void kept_settings_put_names(const struct kept_settings *settings, struct buf *names)

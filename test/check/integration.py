@@ -31,6 +31,13 @@ def counts(report):
     return passed, failed, skipped
 
 
+def figures(report):
+    """What cases have measured, see record_property("figure", ...)."""
+    if not os.path.exists(report):
+        return []
+    return [p.get("value") for p in xml.parse(report).iter("property") if p.get("name") == "figure"]
+
+
 def failed_cases(report):
     """The cases of this report that failed, as pytest wants them named."""
     return sorted({"%s::%s" % (case.get("file"), case.get("name"))
@@ -85,6 +92,8 @@ def main():
         failed = 1
     elif failed:
         try_again(argv[:-1] if whole else argv, report, env)
+    for figure in figures(report):
+        print("measured: %s" % figure)
     print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
     return 1 if failed else 0
 

@@ -358,6 +358,67 @@ def test_operators_of_a_client(make, pg):  # noqa: F811
     pg.do("drop schema evil cascade")
 
 
+# parameters of the startup packet
+
+ASKED = ("select concat_ws('|', current_setting('statement_timeout'), current_setting('work_mem'), "
+         "current_setting('app.tenant', true))")
+PACKETS = {
+    "parameters": {"statement_timeout": "5min", "Work_Mem": "1234kB", "app.tenant": "\u00fc'"},
+    "options": {"options": "-c statement_timeout=5min --work-mem=1234kB -c app.tenant=\u00fc'"},
+    "both": {"options": "-c statement_timeout=7 -c work_mem=1234kB", "statement_timeout": "5min",
+             "app.tenant": "\u00fc'"},
+}
+
+
+@pytest.mark.parametrize("asked", PACKETS.values(), ids=PACKETS)
+def test_startup_parameters_that_no_server_reports(make, restart, asked):  # noqa: F811
+    """They are in force on each server that the client gets, whatever they are called, and RESET brings
+    them back; a takeover takes them along."""
+    pooler = make(2, log_connections=0)
+    client, other = owner(pooler, **asked), owner(pooler)
+    mine, others = "5min|1234kB|\u00fc'", "0|4MB"
+    assert both_servers(pooler, client, ASKED) == [mine] * 2
+    assert [value.rstrip("|") for value in both_servers(pooler, other, ASKED)] == [others] * 2
+    client.query("set work_mem = '77kB'; set app.tenant = 'b'")
+    assert both_servers(pooler, client, ASKED) == ["5min|77kB|b"] * 2
+    client.query("reset all; reset app.tenant")
+    client.query("select 1")
+    wait_end(restart(pooler), pooler)
+    assert both_servers(pooler, client, ASKED) == [mine] * 2
+    assert [value.rstrip("|") for value in both_servers(pooler, other, ASKED)] == [others] * 2
+    assert kinds(pooler) == []
+
+
+@pytest.mark.parametrize("asked, message", [
+    ({"nonsense": "1"}, 'unrecognized configuration parameter "nonsense"'),
+    ({"options": "-c work_mem=nonsense"}, 'invalid value for parameter "work_mem": "nonsense"'),
+    ({"shared_buffers": "1GB"}, 'parameter "shared_buffers" cannot be changed without restarting the server'),
+])
+def test_startup_parameters_that_postgresql_refuses(make, asked, message):  # noqa: F811
+    """The first query tells PostgreSQL's own error; nobody else notices."""
+    pooler = make(1, log_connections=0)
+    other = owner(pooler)
+    with owner(pooler, **asked) as client:
+        client.send(wire.query("select 1"))
+        error = dict(client.recv_until("E")[-1].fields())
+        assert (error["S"], error["C"]) == ("FATAL", "22023") and message in error["M"]
+        client.expect_closed()
+    assert other.value(ASKED).rstrip("|") == "0|4MB"
+
+
+def test_startup_parameters_that_are_ignored_or_refused(make, make_pooler, pg):  # noqa: F811
+    pooler = make(1, ignore_startup_parameters="extra_float_digits")
+    with owner(pooler, extra_float_digits="-5") as client:
+        assert client.value("show extra_float_digits") == "1"
+    for settings in ({"session_state": "forward"}, {"session_state": "keep", "pool_mode": "session"}):
+        pooler = make_pooler({"db": pg.conn()}, settings=dict({"pool_mode": "transaction"}, **settings))
+        assert pooler.refusal(work_mem="1MB") == "unsupported startup parameter: work_mem"
+    # a user's own setting is told to those who have proven that they are this user
+    pooler = make_pooler({"db": pg.conn()}, users={"trust_user": "session_state=forward"}, settings={
+        "pool_mode": "transaction", "session_state": "keep"})
+    assert pooler.refusal(work_mem="1MB") == "unsupported startup parameter: work_mem"
+
+
 # takeover, and several workers
 
 

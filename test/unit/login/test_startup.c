@@ -11,6 +11,7 @@
 
 #include "../stage/stage.h"
 #include "wire/codec.h"
+#include "wire/kept_settings.h"
 #include "wire/message.h"
 
 /* clang-format off: needs some of the headers above */
@@ -170,6 +171,32 @@ static void parameters_are_sorted_out(void **state)
 	peer_hear(START(stage, "TimeZone", "UTC", "client_encoding", "UTF8"), 'Z');
 	peer_hear(START(stage, "replication", "off"), 'Z');
 	stage_free(&stage);
+}
+
+/* Whether they are kept for the user is known when it has proven who it is. */
+static void parameters_are_kept(void **state)
+{
+	(void)state;
+	static const char *const refused[] = {"session_state = forward\n",
+	    "session_state = clean\n", "session_state = keep\npool_mode = session\n"};
+	struct stage *stage = warm_stage("session_state = keep\n");
+	peer_hear(START(stage, "work_mem", "1GB", "Lock_Timeout", "1"), 'Z');
+	struct client *client =
+	    container_of(list_last(&stage->site.clients), struct client, site_node);
+	assert_true(kept_settings_has(client->params.startup, "work_mem"));
+	assert_true(kept_settings_has(client->params.startup, "lock_timeout"));
+	peer_hear(START(stage, "options", "-c work_mem=1GB --app.a=b"), 'Z');
+	assert_ends_with(START(stage, "wrong name", "1"),
+	    "E:FATAL:unsupported startup parameter: \"wrong name\"");
+	assert_ends_with(START(stage, "replication", "true", "work_mem", "1"),
+	    "E:FATAL:unsupported startup parameter: work_mem");
+	stage_free(&stage);
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		stage = warm_stage(refused[i]);
+		assert_ends_with(START(stage, "work_mem", "1GB"),
+		    "E:FATAL:unsupported startup parameter: work_mem");
+		stage_free(&stage);
+	}
 }
 
 static void options_are_read(void **state)
@@ -340,6 +367,7 @@ int main(void)
 	    cmocka_unit_test(long_names_are_no_danger),
 	    cmocka_unit_test(half_a_long_packet_is_not_kept_beyond_the_limit),
 	    cmocka_unit_test(parameters_are_sorted_out),
+	    cmocka_unit_test(parameters_are_kept),
 	    cmocka_unit_test(options_are_read),
 	    cmocka_unit_test(each_parameter_costs_the_same),
 	    cmocka_unit_test(replication_is_one_of_two),

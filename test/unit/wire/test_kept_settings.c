@@ -227,6 +227,31 @@ static void names_are_values_of_a_bind(void **state)
 	buf_done(&names);
 }
 
+static void values_of_a_startup_packet(void **state)
+{
+	struct kept_settings *set = NULL, *more = NULL;
+	char long_name[200];
+
+	(void)state;
+	assert_int_equal(kept_settings_set(&set, "Work_Mem", "1"), 0);
+	assert_int_equal(kept_settings_set(&set, "app.a", "\xc3\xbc"), 0);
+	assert_int_equal(kept_settings_set(&set, "work_mem", "24"), 0);
+	assert_int_equal(set->len, sizeof("app.a\0c3bc\0work_mem\0003234"));
+	assert_memory_equal(set->bytes, "app.a\0c3bc\0work_mem\0003234", set->len);
+	/* what cannot be a name changes nothing */
+	memset(long_name, 'n', sizeof(long_name) - 1);
+	long_name[sizeof(long_name) - 1] = '\0';
+	assert_int_equal(kept_settings_set(&set, "a b", "1"), -1);
+	assert_int_equal(kept_settings_set(&set, long_name, "1"), -1);
+	assert_int_equal(set->len, sizeof("app.a\0c3bc\0work_mem\0003234"));
+	assert_int_equal(kept_settings_set(&more, "work_mem", "7"), 0);
+	assert_int_equal(kept_settings_add_missing(&more, set), 0);
+	assert_memory_equal(more->bytes, "app.a\0c3bc\0work_mem\00037", more->len);
+	assert_int_equal(kept_settings_add_missing(&more, NULL), 0);
+	mem_free(set);
+	mem_free(more);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -235,6 +260,7 @@ int main(void)
 	    cmocka_unit_test(what_nobody_has_set),
 	    cmocka_unit_test(difference_knows_the_servers_own_settings),
 	    cmocka_unit_test(what_cannot_be_kept_is_refused),
+	    cmocka_unit_test(values_of_a_startup_packet),
 	    cmocka_unit_test(names_are_found),
 	    cmocka_unit_test(names_are_values_of_a_bind),
 	};
