@@ -180,4 +180,6 @@ def test_keep_costs_nothing_where_nothing_is_kept(make_pooler, pg, query, reques
         counts[state] = instructions(pooler, query)
     record_property("figure", "instructions of select 1, %s: %d with forward, %d with keep" % (
         request.node.callspec.id, counts["forward"], counts["keep"]))
-    assert counts["keep"] <= counts["forward"] * 1.01, counts
+    # The text of a simple query is searched for two words more, each time.
+    most = 1.015 if query is QUERIES["simple"] else 1.01
+    assert counts["keep"] <= counts["forward"] * most, counts
