@@ -29,7 +29,7 @@
 #include "wire/pipeline.h"
 
 enum {
-	RECORD_FORMAT = 11,
+	RECORD_FORMAT = 12,
 };
 
 enum record_kind {

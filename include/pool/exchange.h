@@ -27,6 +27,10 @@ static inline bool exchange_has_waiting(const struct pool *pool)
 	return central_read(&pool->part.whole->waiting) > 0;
 }
 
+/* How long a client waits for a server of its own worker before it gets one that rests
+ * at another, whose clients may be about to use it again. */
+enum { EXCHANGE_OWN_US = 2000 };
+
 /* The pool begins and ends to be one of its workers' parts. */
 void exchange_join(struct pool *pool);
 void exchange_part(struct pool *pool);

@@ -148,6 +148,10 @@ void workers_all(struct site *site, workers_site_fn *fn);
 void workers_broadcast(
     struct site *site, workers_broadcast_fn *fn, const void *what, size_t size);
 
+/* The same with what outdates no connection that is between two sites. */
+void workers_spread(
+    struct site *site, workers_broadcast_fn *fn, const void *what, size_t size);
+
 /* For any site: runs fn for this one now, and for each other one as soon as it can. */
 void workers_tell(struct site *site, workers_site_fn *fn);
 

@@ -101,7 +101,7 @@ static void tell_lone(struct watched_host *w)
 	v->port = w->watch.port;
 	v->has_name = w->watch.name != NULL;
 	strcpy(v->name, name);
-	workers_broadcast(w->site, follow_lone, v, size);
+	workers_spread(w->site, follow_lone, v, size);
 	mem_free(v);
 }
 
@@ -281,7 +281,8 @@ static void decide(struct host_monitor *m, struct watched_database *d)
 			v->list[i] = d->group.members[i].verdict;
 		strcpy((char *)v->list + list_size, d->name);
 		d->wants_verdicts = false;
-		workers_broadcast(m->site, follow, v, size);
+		/* one that no longer fits is noticed where it arrives */
+		workers_spread(m->site, follow, v, size);
 		mem_free(v);
 	}
 }
@@ -373,7 +374,7 @@ static void survey(struct deadline *due)
 		if (d->is_wanted || !d->was_wanted)
 			continue;
 		host_group_rest(&d->group);
-		workers_broadcast(m->site, rest, d->name, strlen(d->name) + 1);
+		workers_spread(m->site, rest, d->name, strlen(d->name) + 1);
 	}
 	/* those that nobody needs are closed */
 	list_for (w, &m->hosts, node)

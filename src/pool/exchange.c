@@ -13,10 +13,6 @@
  * transaction. */
 enum { PREFERENCE_US = 5000 };
 
-/* How long a client waits for a server of its own worker before it gets one that rests
- * at another, whose clients may be about to use it again. */
-enum { OWN_US = 2000 };
-
 /* How long a worker has to answer before a new connection is opened instead. */
 enum { ANSWER_US = 20000 };
 
@@ -101,7 +97,8 @@ static const struct pool_request *first_of(
 static bool is_due(const struct central_part *part, const struct pool_request *request,
     uint64_t now_us)
 {
-	return !central_read(&part->connected) || now_us >= request->queued_us + OWN_US;
+	return !central_read(&part->connected) ||
+	       now_us >= request->queued_us + EXCHANGE_OWN_US;
 }
 
 /* Returns the first client of other workers that is due, or NULL. */
@@ -220,7 +217,7 @@ static bool await_help(struct pool *pool, const struct pool_request *first,
 {
 	const struct central_part *part = &pool->part;
 	const struct central_place *own = &part->whole->places[part->worker];
-	uint64_t due_us = first->queued_us + OWN_US;
+	uint64_t due_us = first->queued_us + EXCHANGE_OWN_US;
 
 	if (arriving_at(own, now_us) >= (int)part->waiters.count) {
 		*wake_us =
@@ -228,7 +225,8 @@ static bool await_help(struct pool *pool, const struct pool_request *first,
 		return true;
 	}
 	/* one that comes to rest later is looked for then */
-	*wake_us = time_earlier(*wake_us, now_us < due_us ? due_us : now_us + OWN_US);
+	*wake_us =
+	    time_earlier(*wake_us, now_us < due_us ? due_us : now_us + EXCHANGE_OWN_US);
 	int worker = find_resting(pool);
 	if (worker < 0) {
 		pool->turn.asked_us = 0;

@@ -14,10 +14,6 @@
 #include "pool/queue.h"
 #include "pool/slots.h"
 
-/* When a server that rests here is offered again to clients of other workers, which are
- * not due yet. */
-enum { OFFER_AGAIN_US = 2000 };
-
 static const struct verdict nothing = {.kind = VERDICT_NONE, .wake_us = UINT64_MAX};
 
 static struct slot *first_slot(const struct pool *pool, enum slot_state state)
@@ -189,10 +185,11 @@ static struct verdict next_while_running(struct pool *pool, uint64_t now_us)
 	if (v.kind == VERDICT_NONE)
 		v = pool_open_next(pool, now_us);
 	struct slot *old = pool->replacement.old;
-	/* their workers look by themselves only if they have seen it connected */
+	/* clients of other workers, which are not due yet; their workers look by
+	 * themselves only if they have seen it connected */
 	if (v.kind == VERDICT_NONE && exchange_has_waiting(pool) &&
 	    pool->slots[SLOT_IDLE].count + pool->slots[SLOT_USED].count > 0)
-		v.wake_us = time_earlier(v.wake_us, now_us + OFFER_AGAIN_US);
+		v.wake_us = time_earlier(v.wake_us, now_us + EXCHANGE_OWN_US);
 	if (v.kind != VERDICT_NONE || !old)
 		return v;
 	if (pool->replacement.stage == REPLACE_WANTED)

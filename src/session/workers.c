@@ -295,7 +295,8 @@ static void deferred_call_arrived(struct thread_message *message)
 	struct deferred_call *deferred =
 	    container_of(message, struct deferred_call, message);
 
-	workers_follow_broadcast(deferred->to->site, deferred->number);
+	if (deferred->number)
+		workers_follow_broadcast(deferred->to->site, deferred->number);
 	deferred->fn(deferred->to->site, deferred->what);
 	mem_free(deferred);
 }
@@ -304,7 +305,7 @@ struct broadcast {
 	workers_broadcast_fn *fn;
 	const void *what;
 	size_t size;
-	unsigned number;
+	unsigned number; /* 0: it has none */
 };
 
 static void defer_call(struct worker *to, const struct broadcast *broadcast)
@@ -323,20 +324,32 @@ static void run_broadcast(struct site *site, void *ctx)
 {
 	const struct broadcast *broadcast = ctx;
 
-	workers_follow_broadcast(site, broadcast->number);
+	if (broadcast->number)
+		workers_follow_broadcast(site, broadcast->number);
 	broadcast->fn(site, broadcast->what);
 }
 
-void workers_broadcast(
-    struct site *site, workers_broadcast_fn *fn, const void *what, size_t size)
+static void run_for_all(struct site *site, struct broadcast broadcast)
 {
 	struct workers *workers = site->worker ? site->worker->workers : NULL;
-	struct broadcast broadcast = {fn, what, size, workers_begin_broadcast(site)};
 
 	for (unsigned i = 0; workers && i < workers->worker_count; i++)
 		if (!workers_call(&workers->members[i], run_broadcast, &broadcast))
 			defer_call(&workers->members[i], &broadcast);
 	run_broadcast(site, &broadcast);
+}
+
+void workers_broadcast(
+    struct site *site, workers_broadcast_fn *fn, const void *what, size_t size)
+{
+	run_for_all(
+	    site, (struct broadcast){fn, what, size, workers_begin_broadcast(site)});
+}
+
+void workers_spread(
+    struct site *site, workers_broadcast_fn *fn, const void *what, size_t size)
+{
+	run_for_all(site, (struct broadcast){fn, what, size, 0});
 }
 
 unsigned workers_begin_broadcast(struct site *control)

@@ -251,11 +251,33 @@ static void count_visit(struct site *site)
 	site->next_id++;
 }
 
+static void note_news(struct site *site, const void *what)
+{
+	(void)what;
+	site->next_id++;
+}
+
 static void read_visits(struct site *site, void *ctx)
 {
 	uint64_t *visits = ctx;
 
 	*visits = site->next_id;
+}
+
+/* A server that comes from a worker which has not heard the news yet is as good. */
+static void news_outdates_nothing_on_its_way(void **state)
+{
+	(void)state;
+	struct worker *member = stop_member(0);
+	uint64_t visits = 7;
+
+	workers_spread(&s.control, note_news, "", 1);
+	assert_int_equal(s.control.next_id, 1);
+	assert_int_equal(s.threads[0].site.next_id, 0);
+	assert_false(workers_has_missed(workers_control(s.workers), member->broadcast));
+	sem_post(&s.obstacle.gate);
+	call_surely(member, read_visits, &visits);
+	assert_int_equal(visits, 1);
 }
 
 static void all_are_visited_the_silent_one_later(void **state)
@@ -404,6 +426,7 @@ int main(void)
 	    cmocka_unit_test(alone),
 	    WORKERS_TEST(a_call_is_given_up),
 	    WORKERS_TEST(all_are_visited_the_silent_one_later),
+	    WORKERS_TEST(news_outdates_nothing_on_its_way),
 	    WORKERS_TEST(others_are_visited_meanwhile),
 	    WORKERS_TEST(new_clients_are_spread_evenly),
 	    WORKERS_TEST(who_stands_still_gets_no_client),
