@@ -40,11 +40,11 @@ static bool is_plain_behind(const struct sql_scan *s, const struct sql_token *fi
     const struct effects_ask *ask)
 {
 	static const struct sql_hint inner[] = {
-	    SQL_HINT('_', 'c', 'o'), /* set_config */
-	    SQL_HINT('_', 'a', 'd'), /* pg_advisory_lock */
-	    SQL_HINT('e', 'm', 'p'), /* into temp */
 	    SQL_HINT('g', '_', 's'), /* pg_settings, see sql_calls.h */
-	    SQL_HINT('g', '_', 'n'), /* pg_notify */
+	    SQL_HINT('e', 'm', 'p'), /* into temp */
+	    SQL_HINT('_', 'c', 'o'), /* set_config() */
+	    SQL_HINT('_', 'a', 'd'), /* pg_advisory_lock() */
+	    SQL_HINT('g', '_', 'n'), /* pg_notify() */
 	};
 	static const struct sql_hint clock[] = {
 	    SQL_HINT('n', 'o', 'w'), /* now */
@@ -60,15 +60,15 @@ static bool is_plain_behind(const struct sql_scan *s, const struct sql_token *fi
 	size_t len = (size_t)(end - at);
 	if (memchr(at, ';', len))
 		return false;
-	if (ask->has_calls && memchr(at, '(', len) && sql_calls_may_be(at, len))
+	bool has_calls = ask->has_calls && memchr(at, '(', len);
+	if (has_calls && sql_calls_may_be(at, len))
 		return false;
 	if (ask->has_calls && sql_token_is(first, "with") &&
 	    sql_calls_may_notify(first->from, (size_t)(end - first->from)))
 		return false;
-	if (sql_hint_is_there(at, len, inner,
-		ask->has_calls    ? 5
-		: ask->has_leaves ? 3
-				  : 1))
+	if (ask->has_calls    ? sql_hint_is_there(at, len, inner, has_calls ? 5 : 2)
+	    : ask->has_leaves ? sql_hint_is_there(at, len, inner + 1, 3)
+			      : sql_hint_is_there(at, len, inner + 2, 1))
 		return false;
 	return !ask->has_clock || !sql_hint_is_there(at, len, clock, 3);
 }

@@ -327,6 +327,11 @@ class Pooler:
         """Returns the number of open descriptors."""
         return len(os.listdir("/proc/%d/fd" % self.pid))
 
+    def has_sanitizer(self):
+        with open(self.binary, "rb") as program:
+            text = program.read()
+        return b"__asan_init" in text or b"__tsan_init" in text
+
     def is_for_threads(self):
         """Says whether ThreadSanitizer is built in. It keeps a history of each piece of memory and of each
         descriptor, which counts as the program's memory, so that small amounts cannot be told from it."""

@@ -166,7 +166,7 @@ def instructions(pooler, query):
 
         for _ in range(3):
             run()
-        return min(tracer.count_instructions(pooler.pid, "pgbouncer", run) for _ in range(15))
+        return min(tracer.count_instructions(pooler.pid, "pgbouncer", run) for _ in range(5))
 
 
 @pytest.mark.one_worker  # The thread that serves all.
@@ -177,9 +177,9 @@ def test_keep_costs_nothing_where_nothing_is_kept(make_pooler, pg, query, reques
     for state in ("forward", "keep"):
         pooler = make_pooler({"db": pg.conn(pool_size=4)}, settings={
             "pool_mode": "transaction", "session_state": state, "log_stats": 0})
+        if pooler.has_sanitizer():
+            pytest.skip("the program that people run is measured")
         counts[state] = instructions(pooler, query)
     record_property("figure", "instructions of select 1, %s: %d with forward, %d with keep" % (
         request.node.callspec.id, counts["forward"], counts["keep"]))
-    # The text of a simple query is searched for two words more, each time.
-    most = 1.015 if query is QUERIES["simple"] else 1.01
-    assert counts["keep"] <= counts["forward"] * most, counts
+    assert counts["keep"] <= counts["forward"] * 1.01, counts

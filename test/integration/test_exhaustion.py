@@ -15,12 +15,6 @@ import wire
 MB = 1024 * 1024
 
 
-def has_sanitizer(pooler):
-    with open(pooler.binary, "rb") as program:
-        text = program.read()
-    return b"__asan_init" in text or b"__tsan_init" in text
-
-
 def limit(pooler, name, value):
     """Sets the soft limit of the running process, as its own account."""
     subprocess.run(["prlimit", "--pid", str(pooler.pid), "--%s=%s:" % (name, value)], check=True, **pooler.switch())
@@ -38,7 +32,7 @@ def test_memory(make_pooler, pg):
     next one when there is memory again. (With several workers the C library has reserved more addresses.)"""
     pooler = make_pooler({"db": pg.conn(pool_size=8)}, settings={
         "pool_mode": "transaction", "workers": 1, "max_prepared_statements": 10})
-    if has_sanitizer(pooler):
+    if pooler.has_sanitizer():
         pytest.skip("a sanitizer does not live with a limit of addresses")
     beside, greedy = [pooler.connect() for _ in range(4)], pooler.connect()
     for client in beside:
