@@ -24,7 +24,7 @@ from test_suspend import owner_console
 from test_views import TRANSACTION
 
 TAKEOVERS = int(os.environ.get("TAKEOVERS", "2"))  # The number of consecutive takeovers under load.
-FORMAT = 11
+FORMAT = 12
 
 
 class Restarts:
@@ -763,7 +763,7 @@ def test_whom_it_is_refused(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn()}, settings=TRANSACTION)
     assert pooler.admin.query("TAKEOVER %d" % FORMAT, check=False).errors[0].text() == "admin access needed"
     with owner_console(pooler) as console:
-        for number, text in (("99", "takeover format 99 is not known here, only 11: the two processes are "
+        for number, text in (("99", "takeover format 99 is not known here, only 12: the two processes are "
                                     "of different versions"), ("x", "TAKEOVER needs the number of a format")):
             assert console.query("TAKEOVER " + number, check=False).errors[0].text() == text
         console.query("SUSPEND")
@@ -816,7 +816,7 @@ def pass_socket(conn, say):
             pass
 
 
-UNKNOWN_FORMAT = "takeover format 11 is not known here, only 10: the two processes are of different versions"
+UNKNOWN_FORMAT = "takeover format 12 is not known here, only 11: the two processes are of different versions"
 
 FAULTS = {
     "other version": (lambda conn: conn.sendall(wire.error("ERROR", "55000", UNKNOWN_FORMAT) + wire.ready()),
