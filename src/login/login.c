@@ -542,9 +542,12 @@ static enum step login_settle(struct client *client)
 	struct scope scope;
 	if (is_real)
 		scope = scope_of_database(client->database);
+	/* what is refused because of its packet is logged without names */
+	login->is_named = false;
 	if (startup_check_untracked(client, &login->startup, is_real ? &scope : NULL) <
 	    0)
 		return STEP_CLOSE;
+	login->is_named = true;
 	/* on the unix socket, the process's own account needs no password for the
 	 * console */
 	if (client->database && client->database->is_admin && client->is_unix_owner &&
