@@ -292,16 +292,14 @@ static void log_canonical(const struct client *client, const struct vars *server
 	}
 }
 
-/* The client goes on with the server's value where its own could not be set, or with
- * those that a failed transaction has left. */
+/* The client goes on with the server's value where its own could not be set. */
 static void tell_lost_values(const struct server *server, struct client *client)
 {
 	size_t count = vars_schema_count(client->conn.site->vars);
 
 	for (size_t i = 0; i < count; i++) {
 		const char *value = vars_get(&server->vars, i);
-		if (value &&
-		    (vars_encoding(&client->params.vars, i) || server->status == 'E') &&
+		if (value && vars_encoding(&client->params.vars, i) &&
 		    vars_may_be_told(&client->params.vars, &server->vars, i) &&
 		    !vars_is_same(&client->params.vars, &server->vars, i))
 			client_put_status(client, i, value);
@@ -314,8 +312,7 @@ int params_applied(struct server *server, struct client *client)
 	server->is_ready = server->status == 'I';
 	if (server->link.params.wants_other)
 		return 1;
-	if (server->link.params.apply_failed ||
-	    (server->status == 'E' && !server->link.params.has_run) ||
+	if (server->link.params.apply_failed || server->status == 'E' ||
 	    (server->link.params.puts_kept && kept_applied(server, client) < 0)) {
 		server_retire(server, error_text(ERROR_INVALID_SERVER_PARAMETER));
 		return -1;
@@ -329,7 +326,7 @@ int params_applied(struct server *server, struct client *client)
 	/* the RESETs were the pooler's, and not the client's */
 	server->link.params.was_reset = server->link.params.is_reset_kept = false;
 	(void)has_reported_differences(server, client);
-	if (server->link.params.has_lost_value || server->status == 'E')
+	if (server->link.params.has_lost_value)
 		tell_lost_values(server, client);
 	vars_take(&client->params.vars, &server->vars);
 	return 0;
@@ -367,9 +364,6 @@ void params_failed(struct server *server, const struct message *m)
 		server->link.params.wants_apply = true;
 		return;
 	}
-	/* the transaction fails with it, which the client is told when it goes on */
-	if (is_canceled && server->link.params.has_run && server->status == 'T')
-		return;
 	server->link.params.apply_failed = true;
 	if (!server->link.params.puts_kept && !server->link.params.puts_back)
 		return;

@@ -914,10 +914,8 @@ static void got_error(struct client *c, const uint8_t *body, size_t len)
 		MUST(o->may_pin || (c->is_kept && o->kind == OWES_READY),
 		    "client %u got ERROR %s: %s", c->id, f.sqlstate, f.message);
 	else if (strcmp(f.sqlstate, "25P02") == 0)
-		/* a request may have met a SET of the pooler in the block */
-		MUST(
-		    c->status == 'E' || (c->status == 'T' && o->number <= c->cancel_to),
-		    "client %u got ERROR %s: %s", c->id, f.sqlstate, f.message);
+		MUST(c->status == 'E', "client %u got ERROR %s: %s", c->id, f.sqlstate,
+		    f.message);
 	else if (strcmp(f.sqlstate, "26000") == 0 || strcmp(f.sqlstate, "42P05") == 0)
 		MUST(o->may_lack || (o->statement >= 0 && c->has[o->statement] ==
 							      (o->kind == OWES_PARSE)),
