@@ -267,6 +267,7 @@ def test_parameters_of_the_protocol(pair):
     assert pair.query("execute w(3)").rows == [("3",)]
 
 
+@pytest.mark.one_worker  # With several, a server may come that has the statement.
 def test_statement_that_cannot_be_made_again(pair, pg, table):
     pair.query("prepare p as select a from " + table)
     pair.say(wire.parse("q", "select a from " + table), wire.sync())
