@@ -35,13 +35,13 @@ enum link_hold {
 	LINK_UNTIL_COPY_END, /* it is known how a COPY ended */
 };
 
-/* How the parameters of client and server are brought together.  relay/params and
- * relay/resets change it, and relay/back when answers come. */
 /* How often the pooler tries what it does behind a client's command.  Cancel requests
  * for the command may come late, and reach that instead.  There is an end because
  * statement_timeout may be too short for it. */
 enum { OWN_ATTEMPTS_MOST = 5 };
 
+/* How the parameters of client and server are brought together.  relay/params and
+ * relay/resets change it, and relay/back when answers come. */
 struct link_params {
 	bool is_applying : 1; /* the pooler's SETs for the client's parameters are
 				 running */

@@ -95,9 +95,18 @@ static int set_untracked(struct client *client, struct startup *s, const char *n
     const char *value, bool is_option)
 {
 	size_t len = strlen(name) + 1;
+	char *read = mem_strdup(name);
+	int failed;
 
-	if (client->replication ||
-	    kept_settings_set(&client->params.startup, name, value) < 0)
+	/* PostgreSQL reads options so */
+	for (char *at = read; is_option && *at; at++)
+		if (*at == '-')
+			*at = '_';
+	failed = client->replication
+		     ? -1
+		     : kept_settings_set(&client->params.startup, read, value);
+	mem_free(read);
+	if (failed)
 		return refuse(client, name, value, is_option);
 	if (s->untracked)
 		return 0;
@@ -151,10 +160,6 @@ static int apply_option(struct client *client, struct startup *s, char *setting)
 		return -1;
 	}
 	*value++ = '\0';
-	/* as PostgreSQL reads it */
-	for (char *at = setting; *at; at++)
-		if (*at == '-')
-			*at = '_';
 	i = find_named(client, setting);
 	if (i >= 0)
 		return set_tracked(client, i, value);

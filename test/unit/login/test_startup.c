@@ -213,6 +213,9 @@ static void options_are_read(void **state)
 	assert_string_equal(vars_get(&client->params.vars, VAR_TIMEZONE), "UTC");
 	assert_ends_with(START(stage, "options", "-c work_mem=1GB"),
 	    "E:FATAL:unsupported startup parameter in options: work_mem");
+	/* named as the client has sent it */
+	assert_ends_with(START(stage, "options", "--work-mem=1GB"),
+	    "E:FATAL:unsupported startup parameter in options: work-mem");
 	static const char *const bad[] = {
 	    "-c", "-x", "geqo=off", "-c geqo", "--", "-c \\"};
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
