@@ -39,10 +39,11 @@ void exchange_part(struct pool *pool);
 void exchange_note(struct pool *pool);
 
 /* A slot is free, or is about to be used: returns the worker whose client gets it, -1:
- * it stays here.  `first` is the first client that waits here, or NULL.  Takes the
- * lock. */
-int exchange_receiver(
-    const struct pool *pool, const struct pool_request *first, uint64_t now_us);
+ * it stays here.  `first` is the first client that waits here, or NULL.  *wake_us is
+ * lowered if time alone can change the answer and the other worker does not watch it.
+ * Takes the lock. */
+int exchange_receiver(const struct pool *pool, const struct pool_request *first,
+    uint64_t now_us, uint64_t *wake_us);
 /* Under the lock: since when the first client of any worker waits that could use a
  * server of the pool; UINT64_MAX: none does. */
 uint64_t exchange_first_since(const struct pool *pool);
@@ -52,9 +53,9 @@ static inline bool exchange_has_workers(const struct pool *pool)
 {
 	return exchange_view(pool)->central->worker_count > 1;
 }
-/* Tells a worker where a server rests that the first waiting client needs it.  True: it
- * is waited for, or one is on its way.  *wake_us is lowered if the answer can change by
- * time alone. */
+/* Tells a worker where a server rests that the first waiting client needs it, once this
+ * is due.  True: it is waited for, or one is on its way.  *wake_us is lowered if the
+ * answer can change by time alone.  first may be NULL. */
 bool exchange_await_help(struct pool *pool, const struct pool_request *first,
     uint64_t now_us, uint64_t *wake_us);
 /* How many servers rest or are on their way, at workers that answer. */

@@ -80,14 +80,19 @@ static int arriving_at(const struct central_place *place, uint64_t now_us)
 	return now_us < place->arriving_us + CENTRAL_PATIENCE_US ? place->arriving : 0;
 }
 
-/* Returns the first client that waits there and for whom no server is on its way. */
+/* Returns the first client that waits there and for whom no server is on its way.
+ * *wake_us is lowered to the time when those on their way are given up. */
 static const struct pool_request *first_of(
-    const struct central_place *place, uint64_t now_us)
+    const struct central_place *place, uint64_t now_us, uint64_t *wake_us)
 {
 	const struct list *waiters = &place->part->waiters;
 	const struct node *node = list_first(waiters);
+	int arriving = node ? arriving_at(place, now_us) : 0;
 
-	for (int i = node ? arriving_at(place, now_us) : 0; node && i > 0; i--)
+	if (arriving)
+		*wake_us =
+		    time_earlier(*wake_us, place->arriving_us + CENTRAL_PATIENCE_US);
+	for (; node && arriving > 0; arriving--)
 		node = list_next(waiters, node);
 	return node ? container_of(node, const struct pool_request, kind_node) : NULL;
 }
@@ -101,41 +106,50 @@ static bool is_due(const struct central_part *part, const struct pool_request *r
 	       now_us >= request->queued_us + EXCHANGE_OWN_US;
 }
 
-/* Returns the first client of other workers that is due, or NULL. */
+/* Returns the first client of other workers that is due, or NULL.  The worker of one
+ * that is not due yet looks then; if it does not answer, it is told to look. */
 static const struct pool_request *first_of_others(
-    const struct pool *pool, uint64_t now_us, unsigned *worker)
+    const struct pool *pool, uint64_t now_us, unsigned *worker, uint64_t *wake_us)
 {
-	const struct central_view *view = exchange_view(pool);
-	const struct central_pool *whole = pool->part.whole;
+	struct central_view *view = exchange_view(pool);
+	struct central_pool *whole = pool->part.whole;
 	const struct pool_request *found = NULL;
 
 	for (unsigned i = 0; i < view->central->worker_count; i++) {
 		const struct central_part *part = whole->places[i].part;
 		const struct pool_request *request =
 		    part && part != &pool->part && !part->is_closed
-			? first_of(&whole->places[i], now_us)
+			? first_of(&whole->places[i], now_us, wake_us)
 			: NULL;
 		if (!request || (found && found->queued_us <= request->queued_us) ||
-		    !is_due(part, request, now_us) || central_is_unresponsive(view, i))
+		    !is_due(part, request, now_us))
 			continue;
+		if (central_is_unresponsive(view, i)) {
+			central_tell(view, i, NOTE_LOOK, whole, NULL);
+			continue;
+		}
 		found = request;
 		*worker = i;
 	}
 	return found;
 }
 
-int exchange_receiver(
-    const struct pool *pool, const struct pool_request *first, uint64_t now_us)
+int exchange_receiver(const struct pool *pool, const struct pool_request *first,
+    uint64_t now_us, uint64_t *wake_us)
 {
 	const struct central_part *part = &pool->part;
 	unsigned worker;
 
 	if (central_read(&part->whole->waiting) <= (int)part->waiters.count ||
-	    pool->is_killed || pool_is_paused(pool) ||
-	    central_is_frozen(exchange_view(pool)->central))
+	    pool->is_killed || pool_is_paused(pool))
 		return -1;
+	if (central_is_frozen(exchange_view(pool)->central)) {
+		*wake_us = time_earlier(*wake_us, now_us + EXCHANGE_OWN_US);
+		return -1;
+	}
 	exchange_lock(pool);
-	const struct pool_request *other = first_of_others(pool, now_us, &worker);
+	const struct pool_request *other =
+	    first_of_others(pool, now_us, &worker, wake_us);
 	bool is_first =
 	    other && (!first || other->queued_us + PREFERENCE_US < first->queued_us);
 	exchange_unlock(pool);
@@ -217,38 +231,36 @@ static bool await_help(struct pool *pool, const struct pool_request *first,
 {
 	const struct central_part *part = &pool->part;
 	const struct central_place *own = &part->whole->places[part->worker];
-	uint64_t due_us = first->queued_us + EXCHANGE_OWN_US;
 
 	if (arriving_at(own, now_us) >= (int)part->waiters.count) {
 		*wake_us =
 		    time_earlier(*wake_us, own->arriving_us + CENTRAL_PATIENCE_US);
 		return true;
 	}
-	/* one that comes to rest later is looked for then */
-	*wake_us =
-	    time_earlier(*wake_us, now_us < due_us ? due_us : now_us + EXCHANGE_OWN_US);
 	int worker = find_resting(pool);
-	if (worker < 0) {
+	if (worker < 0)
 		pool->turn.asked_us = 0;
-		return false;
+	if (!is_due(part, first, now_us)) {
+		*wake_us = time_earlier(*wake_us, first->queued_us + EXCHANGE_OWN_US);
+		return worker >= 0;
 	}
-	if (!is_due(part, first, now_us))
-		return true;
+	/* one that comes to rest from now on is sent here by its worker */
+	if (worker < 0)
+		return false;
 	if (!pool->turn.asked_us)
 		pool->turn.asked_us = now_us;
 	central_tell(
 	    exchange_view(pool), (unsigned)worker, NOTE_LOOK, pool->part.whole, NULL);
-	return now_us < pool->turn.asked_us + ANSWER_US;
+	if (now_us >= pool->turn.asked_us + ANSWER_US)
+		return false;
+	*wake_us = time_earlier(*wake_us, pool->turn.asked_us + ANSWER_US);
+	return true;
 }
 
 bool exchange_await_help(struct pool *pool, const struct pool_request *first,
     uint64_t now_us, uint64_t *wake_us)
 {
-	/* those of other workers may come to rest */
-	bool has_others = central_read(&pool->part.whole->connected) >
-			  central_read(&pool->part.connected);
-
-	if (!first || !has_others) {
+	if (!first || !exchange_has_workers(pool)) {
 		pool->turn.asked_us = 0;
 		return false;
 	}

@@ -134,6 +134,7 @@ struct verdict pool_ask(
     struct pool_request *request, enum request_kind kind, uint64_t now_us)
 {
 	struct pool *pool = request->pool;
+	uint64_t wake_us = UINT64_MAX;
 
 	assert(request->state == REQUEST_RESTING);
 	note_time(pool, now_us);
@@ -145,7 +146,8 @@ struct verdict pool_ask(
 		return wait_in_queue(request, kind, now_us);
 	struct slot *slot = queue_idle_slot(pool);
 	if (slot && list_is_empty(&pool->part.waiters) &&
-	    (!exchange_has_waiting(pool) || exchange_receiver(pool, NULL, now_us) < 0))
+	    (!exchange_has_waiting(pool) ||
+		exchange_receiver(pool, NULL, now_us, &wake_us) < 0))
 		return queue_grant(request, slot, now_us);
 	if (!slot && is_failing_fast(request, kind)) {
 		if (now_us - pool->dial_us >= pool_login_retry(pool)) {
@@ -320,8 +322,11 @@ static struct verdict settle(struct slot *slot, uint64_t now_us)
 		slot_move(slot, SLOT_USED, now_us);
 		return rest_verdict(slot, now_us);
 	}
-	int receiver =
-	    exchange_has_waiting(pool) ? exchange_receiver(pool, request, now_us) : -1;
+	/* whatever comes to rest while others wait is looked at by pool_next */
+	uint64_t wake_us = UINT64_MAX;
+	int receiver = exchange_has_waiting(pool)
+			   ? exchange_receiver(pool, request, now_us, &wake_us)
+			   : -1;
 	if (receiver >= 0) {
 		slot->rested_us = now_us;
 		return slot_carry(slot, (unsigned)receiver);

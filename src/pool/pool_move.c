@@ -30,6 +30,7 @@ void pool_move_in(struct pool *pool, struct slot *slot, struct pool_request *req
 		exchange_lock(pool);
 		pool->part.whole->places[pool->part.worker].arriving--;
 		exchange_unlock(pool);
+		pool->turn.asked_us = 0;
 	}
 	slot->born_us = was->born_us;
 	if (!request)

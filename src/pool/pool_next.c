@@ -105,30 +105,32 @@ static struct verdict check_used(struct pool *pool, uint64_t now_us)
 /* A server that rests here goes to another worker, whose client comes first. */
 static struct verdict serve_others(struct pool *pool, uint64_t now_us)
 {
-	int worker = exchange_receiver(pool, queue_first_waiter(pool), now_us);
-	struct slot *slot = worker < 0 ? NULL : queue_idle_slot(pool);
+	struct verdict v = nothing;
+	struct slot *slot = queue_idle_slot(pool);
 
-	if (worker >= 0 && !slot)
+	if (!slot)
 		slot = first_slot(pool, SLOT_USED);
-	return slot && !slot->dirty ? slot_carry(slot, (unsigned)worker) : nothing;
+	if (!slot || slot->dirty)
+		return v;
+	int worker =
+	    exchange_receiver(pool, queue_first_waiter(pool), now_us, &v.wake_us);
+	return worker < 0 ? v : slot_carry(slot, (unsigned)worker);
 }
 
 static struct verdict serve_waiters(struct pool *pool, uint64_t now_us)
 {
-	if (exchange_has_waiting(pool)) {
-		struct verdict v = serve_others(pool, now_us);
-		if (v.kind != VERDICT_NONE)
-			return v;
-	}
-	if (list_is_empty(&pool->part.waiters))
-		return nothing;
+	struct verdict v =
+	    exchange_has_waiting(pool) ? serve_others(pool, now_us) : nothing;
+
+	if (v.kind != VERDICT_NONE || list_is_empty(&pool->part.waiters))
+		return v;
 	struct slot *slot = queue_idle_slot(pool);
 	if (slot)
 		return queue_grant(queue_first_waiter(pool), slot, now_us);
 	if (!list_is_empty(&pool->slots[SLOT_USED]) &&
 	    !pool_open_awaits_tests(pool, now_us))
 		return check_used(pool, now_us);
-	return nothing;
+	return v;
 }
 
 /* Clients that only wait for the login parameters are admitted even while the pool is
@@ -175,6 +177,7 @@ static struct verdict refuse(struct pool *pool)
 static struct verdict next_while_running(struct pool *pool, uint64_t now_us)
 {
 	struct verdict v = serve_waiters(pool, now_us);
+	uint64_t wake_us = v.wake_us;
 
 	if (v.kind == VERDICT_NONE && pool_is_oversized(pool))
 		v = shrink(pool);
@@ -185,11 +188,8 @@ static struct verdict next_while_running(struct pool *pool, uint64_t now_us)
 	if (v.kind == VERDICT_NONE)
 		v = pool_open_next(pool, now_us);
 	struct slot *old = pool->replacement.old;
-	/* clients of other workers, which are not due yet; their workers look by
-	 * themselves only if they have seen it connected */
-	if (v.kind == VERDICT_NONE && exchange_has_waiting(pool) &&
-	    pool->slots[SLOT_IDLE].count + pool->slots[SLOT_USED].count > 0)
-		v.wake_us = time_earlier(v.wake_us, now_us + EXCHANGE_OWN_US);
+	if (v.kind == VERDICT_NONE)
+		v.wake_us = time_earlier(v.wake_us, wake_us);
 	if (v.kind != VERDICT_NONE || !old)
 		return v;
 	if (pool->replacement.stage == REPLACE_WANTED)

@@ -283,13 +283,13 @@ static unsigned rooms_wanted(
  * under other limits as well.  So those behind it look by themselves. */
 static uint64_t look_again_us(const struct pool *pool, uint64_t now_us)
 {
+	const struct pool_request *first = queue_first(pool);
 	uint64_t place_us;
 
-	if (!conn_limits_is_wanted(pool) ||
+	if (!first || !conn_limits_is_wanted(pool) ||
 	    conn_limits_before(pool, &place_us) == CONN_LIMIT_COUNT)
 		return UINT64_MAX;
-	return now_us + time_later(tenth_since(queue_first(pool)->queued_us, now_us),
-			    MOST_LEFT_US);
+	return now_us + time_later(tenth_since(first->queued_us, now_us), MOST_LEFT_US);
 }
 
 static struct verdict open_for(
@@ -424,8 +424,8 @@ struct verdict pool_open_next(struct pool *pool, uint64_t now_us)
 		return (struct verdict){.kind = VERDICT_DIAL, .wake_us = UINT64_MAX};
 	/* a server that rests at another worker is available sooner than a new
 	 * connection, and sooner than one whose test hangs */
-	if ((is_for_any || waiter) && !is_for_replica &&
-	    exchange_await_help(pool, waiter, now_us, &wake_us))
+	bool awaits_help = exchange_await_help(pool, waiter, now_us, &wake_us);
+	if (awaits_help && !is_for_replica)
 		return (struct verdict){.kind = VERDICT_NONE, .wake_us = wake_us};
 	if (is_for_any)
 		doubt_slow_hosts(pool, now_us, &wake_us);

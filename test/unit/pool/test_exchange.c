@@ -466,6 +466,8 @@ static bool play_sight(const char *verb, words_of w)
 	else if (IS("wake") && w[0]) /* COUNT: the pool wants to be looked at then */
 		assert_int_equal(shared.last.wake_us,
 		    shared.sites[0].now + (uint64_t)atoi(w[0]) * MS);
+	else if (IS("sleep")) /* it need not be looked at by time alone */
+		assert_int_equal(shared.last.wake_us, UINT64_MAX);
 	else if (IS("wake")) /* at some time */
 		assert_true(shared.last.wake_us < UINT64_MAX);
 	else if (IS("scheduled")) /* SITE */
@@ -634,7 +636,7 @@ static bool does_not_answer(void *ctx, unsigned worker)
 }
 
 /* A thread that stands still gets nothing, is asked for nothing, and nobody leaves room
- * to it. */
+ * to it.  It is told to look when it goes on. */
 static void unresponsive_worker_is_left_out(void **state)
 {
 	unsigned silent = 1;
@@ -642,7 +644,7 @@ static void unresponsive_worker_is_left_out(void **state)
 	(void)state;
 	play("size 2; hold 0 a; hold 0 b; ask 1 c; ms 1000; ask 2 d");
 	central_on_unresponsive(shared.central, does_not_answer, &silent);
-	play("give a hand 2; arrive; next 2 grant d");
+	play("forget; give a hand 2; note look 1; arrive; next 2 grant d");
 	silent = 0;
 	play("give d hand 1; forget; give b; ask 2 e; next 2; quiet");
 }
@@ -808,18 +810,23 @@ static const struct {
 	"give a hand 1; give b hand 1; give c hand 2; give d; next 1; next 2;"
 	"arrive; arrive; next 1 grant; next 1 grant;"
 	"ms 50; forget; next 2; look 0 hand 2; depart; lose 2"},
-    /* A client waits for a server of its own worker for a moment, and then looks for
-     * one of another worker again and again: one may come to rest there. */
+    /* A client waits for a server of its own worker for a moment.  From then on those
+     * of other workers are sent as they come to rest. */
     {"looked_for_in_time",
-	"hold 0 a; size 2; hold 1 b; ask 1 c; next 1; wake 2; ms 2; next 1; wake 2;"
+	"hold 0 a; size 2; hold 1 b; ask 1 c; next 1; wake 2; ms 2; next 1; sleep;"
 	"note look; give a hand 1"},
     /* A server logs in and rests while a client of another worker waits that is not due
-     * yet, and whose worker looks no more: its own server may not come back for long.
-     */
-    {"looked_for_by_the_site_where_it_rests",
+     * yet.  That one looks when it is due. */
+    {"logs_in_before_a_client_is_due",
 	"size 2; hold 1 b; ask 0 a; next 0 dial; start 0; withdraw a; ask 1 c; next 1;"
-	"ms 1; login 0; forget; next 0; wake 2; ms 2; next 0 hand 1; arrive;"
-	"next 1 grant c"},
+	"wake 2; ms 1; login 0; forget; next 0; sleep; ms 1; next 1; note look 0; wake "
+	"20;"
+	"look 0 hand 1; arrive; next 1 grant c"},
+    /* A server that comes to rest while no server may change sites is looked at again
+     * by its own site: the other one has looked before. */
+    {"comes_to_rest_while_frozen",
+	"size 1; hold 0 a; ask 1 b; next 1; forget; freeze 1; give a; next 0; wake 2;"
+	"freeze 0; ms 2; next 0 hand 1; arrive; next 1 grant b"},
     /* a client that joins a queue changes nothing for the pool */
     {"one_more_waits",
 	"size 1; hold 0 a; unschedule 0; ask 0 b; scheduled 0; unschedule 0; ask 0 c;"
