@@ -23,7 +23,7 @@ MODES = {"session": "pool_mode=session", "transaction": "pool_mode=transaction",
 @pytest.fixture(scope="module")
 def pooler(binary, cluster):
     entries = {"app": "", "mydb": ""}
-    for mode, own in MODES.items():
+    for mode, own in [*MODES.items(), ("keep_statement", "pool_mode=statement session_state=keep")]:
         entries[mode] = " user=owner pool_size=%d " % (3 if mode.startswith("keep") else 2) + own
         entries[mode + "_tracked"] = entries[mode] + " track_sql_prepare=1"
     made = Pooler(binary, {name: cluster.conn() + more for name, more in entries.items()})
@@ -266,15 +266,13 @@ KEPT = {
     "`lastval()` and `currval()`": Kept("select nextval('docs_sequence')", "select lastval() > 0", "t"),
 }
 HELD = 4711  # An advisory lock that keeps a server connection busy.
-# SET ROLE comes last, because that role may create nothing.
-ORDER = sorted(KEPT, key="`SET ROLE`".__eq__)
 
 
-def found_in_a_block(pooler, database):
+def is_found_in_a_block(pooler, database, kept):
     with pooler.connect(database) as client:
         if ask_for_a_block(client):
-            return set()
-        found = {label for label in ORDER if KEPT[label].start(client) and KEPT[label].is_there(client)}
+            return False
+        found = kept.start(client) and kept.is_there(client)
         client.query("rollback")
     return found
 
@@ -285,19 +283,17 @@ def ask_for_a_block(client):
     return client.recv_until("ZE")[-1].kind == "E"
 
 
-def found_later(pooler, pg, database, labels=ORDER):
-    """Returns what is still there when another client has got the server connection in between.
-    With session_state=keep one feature keeps the server for the others, so each is alone."""
-    if database.startswith("keep") and labels is ORDER:
-        return set().union(*(found_later(pooler, pg, database, [label]) for label in ORDER))
+def is_found_later(pooler, pg, database, kept):
+    """Whether it is still there when another client has got the server connection in between, which
+    with session_state=keep never finds it."""
     with pooler.connect(database) as client, pooler.connect(database) as other, pg.client() as holder:
-        for label in labels:
-            KEPT[label].start(client)
+        kept.start(client)
+        assert not database.startswith("keep") or not kept.is_there(other)
         holder.query("select pg_advisory_lock(%d)" % HELD)
         other.send(wire.query("select pg_advisory_xact_lock(%d)" % HELD))
         waiting.wait_for(lambda: pg.value(
             "select count(*) from pg_locks where not granted and objid = %d" % HELD) == "1", "it waits")
-        found = {label for label in reversed(labels) if KEPT[label].is_there(client)}
+        found = kept.is_there(client)
         holder.query("select pg_advisory_unlock(%d)" % HELD)
         other.finish()
     return found
@@ -354,6 +350,18 @@ def works_once(pooler, pg, label, mode):
         return ONCE[label](client, pg)
 
 
+def what_works(pooler, pg, label, mode):
+    """Returns the cell of the table. What is left behind on server connections is gone afterwards."""
+    if label not in KEPT:
+        return "yes" if works_once(pooler, pg, label, mode) else "no"
+    is_in_a_block = is_found_in_a_block(pooler, mode, KEPT[label])
+    cell = ("yes" if is_found_later(pooler, pg, mode, KEPT[label])
+            else "with `track_sql_prepare`" if is_found_later(pooler, pg, mode + "_tracked", KEPT[label])
+            else "in one transaction" if is_in_a_block else "no")
+    pooler.admin.query("RECONNECT")
+    return cell
+
+
 def table_of_modes():
     lines = document("doc/usage.md").split("\n")
     begin = lines.index("| | session | transaction | statement | keep |") + 2
@@ -362,7 +370,7 @@ def table_of_modes():
     return {row[0]: dict(zip(MODES, row[1:], strict=True)) for row in rows}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def objects(cluster):
     cluster.do("create sequence docs_sequence", "create table docs_copy (a int)",
                "create procedure docs_commit() language plpgsql as $$begin commit; end$$")
@@ -370,15 +378,19 @@ def objects(cluster):
     cluster.do("drop sequence docs_sequence", "drop table docs_copy", "drop procedure docs_commit()")
 
 
-def test_what_works_in_which_mode(pooler, cluster, objects):
-    seen = {label: {} for label in [*ONCE, "Replication connections", *KEPT]}
-    for mode in MODES:
-        for label in seen.keys() - KEPT.keys():
-            seen[label][mode] = "yes" if works_once(pooler, cluster, label, mode) else "no"
-        in_a_block = found_in_a_block(pooler, mode)
-        later, with_tracking = (found_later(pooler, cluster, name) for name in (mode, mode + "_tracked"))
-        for label in KEPT:
-            seen[label][mode] = (
-                "yes" if label in later else "with `track_sql_prepare`" if label in with_tracking
-                else "in one transaction" if label in in_a_block else "no")
-    assert seen == table_of_modes()
+def test_each_row_of_the_table_is_a_case():
+    assert table_of_modes().keys() == {*ONCE, "Replication connections", *KEPT}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("label", table_of_modes())
+def test_what_works_in_which_mode(pooler, cluster, objects, label, mode):
+    assert what_works(pooler, cluster, label, mode) == table_of_modes()[label][mode]
+
+
+@pytest.mark.parametrize("label", [label for label, row in table_of_modes().items() if row["keep"] == "yes"])
+def test_what_is_kept_in_statement_mode(pooler, cluster, objects, label):
+    """All of it, but for transaction blocks."""
+    row = table_of_modes()[label]
+    wanted = "yes" if label in KEPT else row["statement"]
+    assert what_works(pooler, cluster, label, "keep_statement") == wanted
