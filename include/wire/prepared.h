@@ -45,6 +45,9 @@ struct prepared_text {
 	uint64_t unnamed_parses, saved_parses;
 	uint64_t last_use_us;
 	bool is_lasting; /* set by the owner, see lasting.h; false: not known */
+	/* a server has parsed it and sent nothing but ParseComplete; has sent a notice,
+	 * too */
+	bool is_silent, is_told;
 	struct sql_effects effects;         /* set by the owner: what the text does */
 	struct prepared_registry *registry; /* borrowed */
 	struct parse_context
@@ -256,6 +259,8 @@ int prepared_journal_note(struct prepared_journal **j, uint32_t tag,
     enum prepared_change change, const char *name, struct prepared_text *text);
 /* Sets the generation that the name of the last record gets when it is put back. */
 void prepared_journal_date(struct prepared_journal *j, uint32_t generation);
+/* A notice comes before the answer to this message: see is_told. */
+void prepared_journal_tell(const struct prepared_journal *j, uint32_t tag);
 /* The message with this tag succeeded, so its changes are final. */
 void prepared_journal_commit(struct prepared_journal **j, uint32_t tag);
 /* The message with this tag failed or gets no answer; the next prepared_journal_undo

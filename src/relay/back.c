@@ -28,6 +28,7 @@
 #include "relay/vacate.h"
 #include "session/server_role.h"
 #include "wire/codec.h"
+#include "wire/prepared.h"
 
 /* The longest message of a server that is looked at as a whole. */
 enum { LOOKED_AT_MAX = 1024 * 1024 };
@@ -568,6 +569,9 @@ static enum step back_look(
 
 	if (server_wants_tag(m) || wants_severity)
 		return STEP_MORE;
+	if (m->type == 'N')
+		prepared_journal_tell(
+		    server->link.journal, pipeline_head_tag(&server->pipeline));
 	if (m->type == 'C' && resets_is_reset(server, m))
 		resets_note_reset(server, m);
 	else if (server->link.params.was_reset)

@@ -258,10 +258,10 @@ static int parse_new(struct client *client, struct server *server,
     const struct message *m, const char *name, struct prepared_text *text,
     const struct server_text *ours)
 {
-	/* only if the server would certainly have sent ParseComplete, and if its
-	 * statement is what a Parse would make now */
+	/* only if the server would certainly have sent ParseComplete and nothing else,
+	 * and if its statement is what a Parse would make now */
 	bool is_made_up =
-	    schema_is_quiet(server) &&
+	    ours->text->is_silent && !ours->text->is_told && schema_is_quiet(server) &&
 	    server_prepared_is_held(server, ours->text, server_generation(server));
 	uint32_t tag;
 

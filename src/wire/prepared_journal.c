@@ -142,6 +142,14 @@ static struct journal_entry *open_entry(const struct prepared_journal *j, uint32
 	return r && r->tag == tag ? r : NULL;
 }
 
+void prepared_journal_tell(const struct prepared_journal *j, uint32_t tag)
+{
+	struct journal_entry *r = j ? open_entry(j, tag) : NULL;
+
+	for (; r && r->tag == tag; r = at_node(list_next(&j->open, &r->node)))
+		r->text->is_told |= !r->is_of_name && !r->was_there;
+}
+
 void prepared_journal_commit(struct prepared_journal **jp, uint32_t tag)
 {
 	struct journal_entry *r;
@@ -149,6 +157,8 @@ void prepared_journal_commit(struct prepared_journal **jp, uint32_t tag)
 	if (!*jp)
 		return;
 	while ((r = open_entry(*jp, tag))) {
+		r->text->is_silent |=
+		    !r->is_of_name && !r->was_there && !r->text->is_told;
 		/* earlier failed changes of the same name do not matter any more */
 		while (r->older)
 			drop(*jp, r->older);

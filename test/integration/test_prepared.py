@@ -74,6 +74,29 @@ def test_statements_are_read_under_their_clients_parameters(make_pooler, pg, nam
     assert pooler.pool()["sv_idle"] == 1
 
 
+@pytest.mark.parametrize("sql, code", [("select '\\\\'", "22P06"), ("select 1 as " + 70 * "n", "42622")],
+                         ids=["backslash", "name that is cut"])
+def test_a_notice_of_parse_comes_each_time(make_pooler, pg, sql, code):
+    """Also when the server has the statement; and not when the pooler prepares it for a Bind."""
+    pooler = make(make_pooler, pg)
+    clients = [pooler.connect(standard_conforming_strings="off") for _ in range(2)]
+    for client in clients + clients:
+        client.send(wire.parse("s", sql), wire.sync())
+        result = client.finish()
+        assert result.kinds() == "N1Z" and result.messages[0].field("C") == code
+        client.send(run("s"), wire.sync())
+        assert client.finish().kinds() == "2TDCZ"
+        client.send(wire.close("S", "s"), wire.parse("s", sql), wire.sync())
+        assert client.finish().kinds() == "3N1Z"
+        client.send(wire.close("S", "s"), *[wire.parse("s", sql + " "), wire.close("S", "s")] * 2, wire.parse("s", sql), wire.sync())
+        assert client.finish().kinds() == "3N13N13N1Z"
+        pooler.admin.query("RECONNECT")
+        client.send(run("s"), wire.sync())
+        assert client.finish().kinds() == "2TDCZ"
+        client.send(wire.close("S", "s"), wire.sync())
+        client.finish()
+
+
 # statements that the server has lost
 
 

@@ -31,7 +31,8 @@ KNOWN = {
             "waits for an error of a statement whose type is gone; the pooler has it prepared again",
     },
     "lib-pq": {
-        "pq.TestPing": "ends a session by the process id that its server had",
+        **{"pq.TestRuntimeParameters" + test: "PostgreSQL refuses a parameter of the startup packet at the first query, "
+           "and the driver's Ping does not tell why" for test in ("", "/#00")},
         **{"pq.TestAuth/end_to_end/user=" + test: "the pooler of this test lets everybody in" for test in (
             "pqgomd5", "pqgoscram", "pqgomd5_password=wrong", "pqgopassword_password=wrong",
             "pqgoscram____password=wrong")},

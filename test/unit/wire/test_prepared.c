@@ -751,6 +751,31 @@ static void test_names_in_flight_keep_their_generation(void **state)
 	prepared_unref(a);
 }
 
+/* A text of which a server has told something is not one of which none has. */
+static void test_notices_of_a_text(void **state)
+{
+	struct prepared_text *a = text_of("a"), *b = text_of("b");
+	struct console_client d = {0};
+
+	(void)state;
+	add_name(&d, 1, "s", "a");
+	add_held(&d, 1, "a");
+	add_held(&d, 2, "b");
+	prepared_journal_tell(d.journal, 2);
+	assert_false(a->is_silent || a->is_told);
+	assert_true(b->is_told);
+	prepared_journal_commit(&d.journal, 1);
+	prepared_journal_commit(&d.journal, 2);
+	assert_true(a->is_silent && !a->is_told);
+	assert_true(b->is_told && !b->is_silent);
+	prepared_journal_tell(d.journal, 1);
+	assert_false(a->is_told);
+	prepared_names_clear(&d.names);
+	prepared_set_clear(&d.set);
+	prepared_unref(a);
+	prepared_unref(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -765,6 +790,7 @@ int main(void)
 	    CASE(test_least_recently_used_goes_first),
 	    CASE(test_set_cleared),
 	    CASE(test_what_was_answered_well_stands),
+	    CASE(test_notices_of_a_text),
 	    CASE(test_what_failed_is_undone),
 	    CASE(test_evictions_come_back_in_their_order),
 	    CASE(test_a_later_change_that_succeeds_stands),
