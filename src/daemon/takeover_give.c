@@ -101,11 +101,14 @@ static void end_console(struct client *client)
 }
 
 /* That of the new process, which may not read the channel before this process ends, and
- * would take it for one that ended during the round. */
+ * would take it for one that ended during the round.  It is told before any client is
+ * served, because this process may be killed next. */
 static void tell_given_up(struct client *client)
 {
-	if (client->conn.peer_pid == site_daemon(client->conn.site)->giving->taker_pid)
-		client_notice(client, "the takeover was given up");
+	if (client->conn.peer_pid != site_daemon(client->conn.site)->giving->taker_pid)
+		return;
+	client_notice(client, "the takeover was given up");
+	stream_flush(&client->conn.stream);
 }
 
 /* ---- a round, and its end ---- */
@@ -178,10 +181,10 @@ static void give_up(struct giving *g, const char *why)
 		    "process %d takes no more clients: %s; they stay until they leave",
 		    g->taker_pid, why);
 	g->phase = GIVING_SERVING;
-	workers_all(&g->d->site, keep_site);
-	each_console(&g->d->site, start_console);
 	if (g->is_first)
 		each_console(&g->d->site, tell_given_up);
+	workers_all(&g->d->site, keep_site);
+	each_console(&g->d->site, start_console);
 	close_later(g);
 }
 
