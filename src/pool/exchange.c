@@ -187,11 +187,12 @@ bool exchange_has_replica_first(const struct central_part *part)
 
 /* ---- where servers rest ---- */
 
-/* Returns the worker with the most of them, of those that answer; -1: none has one. */
+/* Returns the worker with the most of them, of those that answer; -1: none has one.
+ * One that does not is told to look at the pool when it does. */
 static int find_resting(const struct pool *pool)
 {
-	const struct central_view *view = exchange_view(pool);
-	const struct central_pool *whole = pool->part.whole;
+	struct central_view *view = exchange_view(pool);
+	struct central_pool *whole = pool->part.whole;
 	int best = -1, most = 0;
 
 	for (unsigned i = 0; i < view->central->worker_count; i++) {
@@ -199,7 +200,9 @@ static int find_resting(const struct pool *pool)
 		/* sequentially consistent, with slots.c: either a worker sees that
 		 * somebody waits, or its server is seen here */
 		int count = part && i != view->worker ? atomic_load(&part->resting) : 0;
-		if (count > most && !central_is_unresponsive(view, i)) {
+		if (count > 0 && central_is_unresponsive(view, i)) {
+			central_tell(view, i, NOTE_LOOK, whole, NULL);
+		} else if (count > most) {
 			most = count;
 			best = (int)i;
 		}

@@ -646,7 +646,9 @@ static void unresponsive_worker_is_left_out(void **state)
 	central_on_unresponsive(shared.central, does_not_answer, &silent);
 	play("forget; give a hand 2; note look 1; arrive; next 2 grant d");
 	silent = 0;
-	play("give d hand 1; forget; give b; ask 2 e; next 2; quiet");
+	play("give d hand 1; forget; give b; ask 2 e; next 2; note look 0");
+	silent = SITES;
+	play("look 0 hand 2; arrive; next 1 grant c; arrive; next 2 grant e");
 }
 
 static void login_params_of_another_worker(void **state)
