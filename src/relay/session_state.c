@@ -385,7 +385,7 @@ void session_state_release(struct server *server)
 		return;
 	/* no query unloads a library */
 	if ((server->leaks_left & LEAK_BIT(LOAD)) && session_state_are_kept(server))
-		server->slot.dirty = DIRTY_OLD;
+		pool_mark_slot_dirty(&server->slot, DIRTY_OLD);
 	server->leaks_left = 0;
 	server->slot.needs_reset = true;
 }
