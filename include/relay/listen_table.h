@@ -60,7 +60,9 @@ struct subscription {
 	struct node of_channel, of_client;
 	struct listen_channel *channel;
 	struct listening *listening;
-	uint32_t number; /* of the LISTEN that has begun it: listening->joined */
+	/* The client's own server still listens, too: what it sends goes to the client,
+	 * and what the connection sends waits until it is known what comes twice. */
+	bool is_joining;
 };
 
 /* How far a client is whose LISTEN goes from its server to the pool's connection. */
@@ -83,19 +85,18 @@ struct listening {
 	struct list subscriptions; /* by .of_client */
 	uint64_t hub_id;           /* the connection that listens for it */
 	uint64_t since_us;
-	uint64_t count;   /* notifications that it was sent */
-	uint32_t joined;  /* LISTENs that went to the pool's connection */
-	struct buf queue; /* those that wait for the end of its transaction */
-	uint8_t phase;    /* enum listen_phase */
-	bool is_unseen;   /* its server listens because of a function, and stays */
-	bool is_first;    /* nothing but the joining connects it with hub_id */
+	uint64_t count; /* notifications that it was sent */
+	/* those that wait for the end of its transaction, each behind its hash */
+	struct buf queue;
+	uint8_t phase;  /* enum listen_phase */
+	bool is_unseen; /* its server listens because of a function, and stays */
+	bool is_first;  /* nothing but the joining connects it with hub_id */
 	/* what has listened for it was lost, and it will be told when it listens again
 	 */
 	bool was_lost;
 	/* channels that its server has told: names with their NULs */
 	struct buf found;
-	/* notifications that its own server has sent since it may listen: hashes of the
-	 * channel and of the whole */
+	/* notifications that its own server has sent since it may listen: hashes */
 	struct buf heard;
 	/* names of the UNLISTENs in texts that were sent, that have run in this
 	 * transaction, and that are committed; each with its NUL, "" for all */
@@ -149,8 +150,14 @@ void listen_table_flush(struct client *client);
 /* Sends what waits for the client, which is outside of a transaction. */
 void listen_table_send(struct listening *l);
 /* The client's own server has sent it a notification, which the pool's connection may
- * send, too.  What waits for the client is sent before it.  False: that had it. */
+ * send, too.  What waits for the client is sent before it.  False: the connection is
+ * relied upon for its channel, and sends it or has sent it. */
 bool listen_table_heard(struct listening *l, const struct message *m);
+/* The client's own server listens no more, and the connection has sent everything that
+ * came before.  Both send in the order of commits.  So of what the connection has sent,
+ * all up to the last one that the server has sent, too, has come from the server, or
+ * was sent before the client listened.  The rest goes to the client. */
+void listen_table_settle(struct listening *l);
 /* Reads a notification.  -1: it is none. */
 int listen_table_read(
     const uint8_t *bytes, size_t len, uint32_t *pid, const char **channel);

@@ -206,7 +206,6 @@ static void subscribe(struct listening *l, struct server *server, uint64_t hub_i
 	const char *name = (const char *)l->found.bytes, *end = name + l->found.len;
 
 	l->is_first = !l->pool;
-	l->joined++;
 	l->hub_id = hub_id;
 	if (!l->pool)
 		l->pool = listen_table_pool(server->conn.site, server->slot.pool);
@@ -335,6 +334,7 @@ bool listen_settle(struct client *client, struct server *server, uint16_t *kinds
 	case LISTEN_FENCED:
 		*kinds &= (uint16_t)~LEAK_BIT(LISTEN);
 		l->phase = LISTEN_AT_REST;
+		listen_table_settle(l);
 		buf_done(&l->heard);
 		break;
 	case LISTEN_AT_REST:

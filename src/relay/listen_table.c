@@ -10,7 +10,7 @@
 enum {
 	HEADER = 5, /* the type and length of a message */
 	/* More notifications than these are not compared with what comes twice. */
-	HEARD_MOST = 64 * 1024,
+	HEARD_MOST = 64 * 1024, /* bytes of hashes */
 };
 
 struct listens {
@@ -220,7 +220,7 @@ void listen_table_add(struct listening *l, const char *name)
 	s = mem_zero(sizeof(*s));
 	s->channel = channel;
 	s->listening = l;
-	s->number = l->joined;
+	s->is_joining = true;
 	list_push_back(&channel->subscriptions, &s->of_channel);
 	list_push_back(&l->subscriptions, &s->of_client);
 	if (node_is_linked(&l->node))
@@ -304,18 +304,6 @@ static uint64_t hash_of(const uint8_t *bytes, size_t len)
 	return hash;
 }
 
-/* What is kept of a notification that a client has heard. */
-struct heard {
-	uint64_t channel, whole;
-};
-
-static struct heard heard_of(const char *channel, const uint8_t *bytes, size_t len)
-{
-	return (struct heard){
-	    .channel = hash_of((const uint8_t *)channel, strlen(channel)),
-	    .whole = hash_of(bytes + HEADER, len - HEADER)};
-}
-
 /* What of the queue begins here: its bytes, and what the client has subscribed to, if
  * it has not ended that meanwhile. */
 static struct subscription *queued(const struct listening *l, size_t at, size_t *size)
@@ -331,77 +319,98 @@ static struct subscription *queued(const struct listening *l, size_t at, size_t 
 	return channel ? find(l, channel) : NULL;
 }
 
-/* Sends what waits in these bytes of the queue. */
-static void send_queue(struct listening *l, size_t end)
+/* Sends what waits, and keeps what is still to be compared with what the client's own
+ * server sends. */
+static void send_queue(struct listening *l)
 {
 	struct client *client = l->client;
-	size_t at = 0, size;
+	size_t kept = 0, size;
 
 	if (l->queue.failed) {
 		client_fatal(client, ERROR_OUT_OF_MEMORY);
 		return;
 	}
-	for (; at < end; at += size) {
-		if (!queued(l, at, &size))
-			continue;
-		(void)stream_write(&client->conn.stream,
-		    l->queue.bytes + at + sizeof(uint64_t), size - sizeof(uint64_t));
-		l->count++;
+	for (size_t at = 0; at < l->queue.len; at += size) {
+		const struct subscription *s = queued(l, at, &size);
+		uint8_t *bytes = l->queue.bytes + at;
+		if (s && s->is_joining) {
+			memmove(l->queue.bytes + kept, bytes, size);
+			kept += size;
+		} else if (s) {
+			(void)stream_write(&client->conn.stream,
+			    bytes + sizeof(uint64_t), size - sizeof(uint64_t));
+			l->count++;
+		}
 	}
-	buf_shift(&l->queue, end);
+	l->queue.len = kept;
 }
 
 bool listen_table_heard(struct listening *l, const struct message *m)
 {
-	bool has_it = false, has_newer = false;
-	const char *channel = "";
-	size_t at = 0, size;
-	struct heard heard;
+	struct listen_channel *channel;
+	const struct subscription *s;
+	const char *name = "";
+	uint64_t hash;
 	uint32_t pid;
 
 	if (l->client->conn.is_doomed)
 		return true;
-	(void)listen_table_read(m->bytes, m->have, &pid, &channel);
-	heard = heard_of(channel, m->bytes, m->have);
-	for (; !l->queue.failed && at < l->queue.len && !has_it; at += size) {
-		const struct subscription *s = queued(l, at, &size);
-		has_it = s && memcmp(l->queue.bytes + at, &heard.whole,
-				  sizeof(heard.whole)) == 0;
-		/* its server listens to that, too, and will send it later, as both send
-		 * in the same order */
-		has_newer = has_newer ||
-			    (s && l->phase != LISTEN_AT_REST && s->number == l->joined);
-	}
-	if (l->queue.len && (has_it || !has_newer))
-		send_queue(l, at);
-	if (has_it)
+	(void)listen_table_read(m->bytes, m->have, &pid, &name);
+	channel = l->pool ? map_get(l->pool->channels, name, strlen(name)) : NULL;
+	s = channel ? find(l, channel) : NULL;
+	if (s && !s->is_joining)
 		return false;
+	if (l->queue.len)
+		send_queue(l);
 	if (l->heard.len >= HEARD_MOST)
 		buf_shift(&l->heard, HEARD_MOST / 2);
-	buf_put(&l->heard, &heard, sizeof(heard));
+	hash = hash_of(m->bytes + HEADER, m->have - HEADER);
+	buf_put(&l->heard, &hash, sizeof(hash));
 	l->count++;
 	return true;
 }
 
-/* Has the client got it from its own server?  What is before it there was sent before
- * the pool's connection listened.  And what is not there, but something of its channel
- * is: that was sent before the client listened, or its server is about to send it. When
- * the connection has answered, neither is so. */
-static bool was_heard(
-    struct listening *l, const struct subscription *s, const struct heard *sent)
+/* Has the client got it from its own server?  Both send in the same order, so what is
+ * before it there does not come any more. */
+static bool was_heard(struct listening *l, const uint8_t *hash)
 {
-	bool has_other = false;
-	struct heard heard;
-
-	for (size_t at = 0; at < l->heard.len; at += sizeof(heard)) {
-		memcpy(&heard, l->heard.bytes + at, sizeof(heard));
-		if (memcmp(&heard, sent, sizeof(heard)) == 0) {
-			buf_shift(&l->heard, at + sizeof(heard));
+	for (size_t at = 0; at < l->heard.len; at += sizeof(uint64_t))
+		if (memcmp(l->heard.bytes + at, hash, sizeof(uint64_t)) == 0) {
+			buf_shift(&l->heard, at + sizeof(uint64_t));
 			return true;
 		}
-		has_other = has_other || heard.channel == sent->channel;
+	return false;
+}
+
+void listen_table_settle(struct listening *l)
+{
+	size_t last = 0, kept = 0, size;
+	struct node *n;
+
+	if (l->queue.failed)
+		return; /* the client is told when it is sent */
+	for (size_t at = 0; at < l->queue.len && l->heard.len; at += size) {
+		const struct subscription *s = queued(l, at, &size);
+		if (s && s->is_joining && was_heard(l, l->queue.bytes + at))
+			last = at + size;
 	}
-	return has_other && l->phase == LISTEN_JOINING && s->number == l->joined;
+	for (size_t at = 0; at < l->queue.len; at += size) {
+		const struct subscription *s = queued(l, at, &size);
+		if (!s || (s->is_joining && at < last))
+			continue;
+		memmove(l->queue.bytes + kept, l->queue.bytes + at, size);
+		kept += size;
+	}
+	l->queue.len = kept;
+	/* the new ones are the last ones */
+	for (n = list_last(&l->subscriptions); n && n != &l->subscriptions.head;
+	     n = n->prev) {
+		struct subscription *s =
+		    container_of(n, struct subscription, of_client);
+		if (!s->is_joining)
+			break;
+		s->is_joining = false;
+	}
 }
 
 static bool is_outside_of_transactions(const struct client *client)
@@ -465,7 +474,7 @@ void listen_table_deliver(struct listen_pool *pool, uint64_t hub_id,
 	struct listen_channel *channel;
 	struct subscription *s;
 	const char *name;
-	struct heard sent;
+	uint64_t hash;
 	uint32_t raw;
 
 	if (listen_table_read(bytes, len, &raw, &name) < 0)
@@ -473,15 +482,11 @@ void listen_table_deliver(struct listen_pool *pool, uint64_t hub_id,
 	channel = map_get(pool->channels, name, strlen(name));
 	if (!channel)
 		return;
-	sent = heard_of(name, bytes, len);
+	hash = hash_of(bytes + HEADER, len - HEADER);
 	/* nothing is removed here: a client that is closed is doomed only */
-	list_for (s, &channel->subscriptions, of_channel) {
-		struct listening *l = s->listening;
-		if (l->hub_id != hub_id)
-			continue;
-		if (!was_heard(l, s, &sent))
-			put(l, bytes, len, sent.whole, pid);
-	}
+	list_for (s, &channel->subscriptions, of_channel)
+		if (s->listening->hub_id == hub_id)
+			put(s->listening, bytes, len, hash, pid);
 }
 
 void listen_table_flush(struct client *client)
@@ -495,5 +500,5 @@ void listen_table_flush(struct client *client)
 void listen_table_send(struct listening *l)
 {
 	if (l->queue.len && !l->client->conn.is_doomed)
-		send_queue(l, l->queue.len);
+		send_queue(l);
 }
