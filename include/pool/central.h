@@ -63,6 +63,7 @@ struct central_limit {
 	struct central_name name;
 	/* changed under the lock: of all workers, also what is on its way */
 	atomic_int servers, clients;
+	atomic_int pinned; /* servers, of all workers: see pins.h */
 	/* protected by the lock */
 	int most;             /* servers allowed, when a pool last waited for room */
 	struct heap starving; /* struct central_part by .rooms: they wait for room */

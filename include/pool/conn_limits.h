@@ -25,6 +25,9 @@ void conn_limits_uncount(
     struct central_view *view, struct central_pool *whole, bool is_cancel);
 /* Whether the limit has no room for another slot of this pool. */
 bool conn_limits_is_full(const struct pool *pool, enum conn_limit kind);
+/* Whether more slots stay with their clients (pins.h) than the limit allows.  At least
+ * one goes round, between all pools that share it. */
+bool conn_limits_is_pinned(const struct pool *pool, enum conn_limit kind);
 /* Whether there are more slots than the limit allows, because it was lowered, or
  * because servers have come from another process. */
 bool conn_limits_is_exceeded(const struct pool *pool, enum conn_limit kind);

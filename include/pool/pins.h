@@ -9,7 +9,7 @@
 #include "pool/pool.h"
 
 /* How many servers of the pool may be pinned: max_pinned_servers, but at least one goes
- * round. */
+ * round.  So it is under each limit that pools share. */
 int pins_most(const struct pool *pool);
 /* How many are, at all workers. */
 int pins_count(const struct pool *pool);

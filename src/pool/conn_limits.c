@@ -68,6 +68,13 @@ bool conn_limits_is_full(const struct pool *pool, enum conn_limit kind)
 	return limit && central_read(&limit_at(pool, kind)->servers) >= limit;
 }
 
+bool conn_limits_is_pinned(const struct pool *pool, enum conn_limit kind)
+{
+	int limit = limit_of(pool, kind);
+
+	return limit && central_read(&limit_at(pool, kind)->pinned) >= limit;
+}
+
 bool conn_limits_is_exceeded(const struct pool *pool, enum conn_limit kind)
 {
 	int limit = limit_of(pool, kind);

@@ -5,6 +5,8 @@
 
 #include <limits.h>
 
+#include "pool/conn_limits.h"
+
 int pins_most(const struct pool *pool)
 {
 	int wanted = scope_max_pinned_servers(scope_of_pool(pool));
@@ -22,16 +24,25 @@ int pins_count(const struct pool *pool)
 
 static void add(struct slot *slot, int change)
 {
-	atomic_fetch_add(&slot->pool->part.whole->pinned, change);
+	struct central_pool *whole = slot->pool->part.whole;
+
+	atomic_fetch_add(&whole->pinned, change);
+	for (enum conn_limit kind = 0; kind < CONN_LIMIT_COUNT; kind++)
+		atomic_fetch_add(&whole->limits[kind]->pinned, change);
 	slot->is_pinned = change > 0;
 }
 
 bool pins_claim(struct slot *slot)
 {
+	const struct pool *pool = slot->pool;
+
 	if (slot->is_pinned)
 		return true;
 	add(slot, 1);
-	if (pins_count(slot->pool) <= pins_most(slot->pool))
+	if (pins_count(pool) <= pins_most(pool) &&
+	    !conn_limits_is_pinned(pool, CONN_LIMIT_USER) &&
+	    !conn_limits_is_pinned(pool, CONN_LIMIT_DATABASE) &&
+	    !conn_limits_is_pinned(pool, CONN_LIMIT_PROCESS))
 		return true;
 	add(slot, -1);
 	return false;

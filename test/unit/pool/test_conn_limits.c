@@ -14,6 +14,7 @@
 /* clang-format on */
 
 #include "pool/conn_limits.h"
+#include "pool/pins.h"
 #include "pool_fixture.h"
 
 enum { SLOTS = 6, REQUESTS = 12 };
@@ -360,6 +361,41 @@ static void cancels_do_not_count(void **state)
 
 /* A server that comes from another process beyond a limit of its database or user is
  * closed when its client no longer needs it. */
+/* One server goes round between the pools that share a limit, whatever each of them may
+ * keep. */
+static void not_all_may_be_pinned(void **state)
+{
+	struct limits_fixture r;
+
+	(void)state;
+	begin(&r, "max_server_connections=3\n");
+	take(&r, r.a, 0, 0);
+	take(&r, r.c, 1, 1);
+	take(&r, r.c, 2, 2);
+	assert_true(pins_claim(&r.slots[0]));
+	assert_true(pins_claim(&r.slots[1]));
+	assert_true(pins_claim(&r.slots[1]));
+	assert_false(pins_claim(&r.slots[2]));
+	assert_false(r.slots[2].is_pinned);
+	pins_drop(&r.slots[0]);
+	assert_true(pins_claim(&r.slots[2]));
+	/* what comes from another process may exceed it */
+	pins_restore(&r.slots[0]);
+	fixture_set(&r.w, "max_server_connections", "0");
+	fixture_set(&r.w, "max_db_connections", "2");
+	pins_drop(&r.slots[2]);
+	assert_false(pins_claim(&r.slots[2]));
+	fixture_set(&r.w, "max_db_connections", "0");
+	fixture_set(&r.w, "max_user_connections", "2");
+	assert_false(pins_claim(&r.slots[2]));
+	fixture_set(&r.w, "max_user_connections", "0");
+	assert_true(pins_claim(&r.slots[2]));
+	for (int i = 0; i < 3; i++)
+		pool_gone(&r.slots[i], r.w.now);
+	assert_int_equal(central_read(&r.w.c->limit->pinned), 0);
+	end(&r);
+}
+
 static void one_too_many_from_another_process(void **state)
 {
 	static const char *const settings[] = {
@@ -399,6 +435,7 @@ int main(void)
 	    cmocka_unit_test(who_comes_first_changes),
 	    cmocka_unit_test(a_lower_limit_counts_at_once),
 	    cmocka_unit_test(cancels_do_not_count),
+	    cmocka_unit_test(not_all_may_be_pinned),
 	    cmocka_unit_test(one_too_many_from_another_process),
 	};
 
