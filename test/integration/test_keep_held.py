@@ -184,7 +184,7 @@ def test_client_ends(held, how):
     assert kinds(one.pooler) == [] and one.pooler.pool(user="owner")["sv_pinned"] == 0
     for client in (one.other, owner(one.pooler)):
         assert client.value("show work_mem") == "4MB"
-        assert client.value("select count(*) from pg_locks where locktype = 'advisory' and objid = %d" % LOCK) == "0"
+        assert client.value("select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()") == "0"
 
 
 def test_takeover(held, restart):  # noqa: F811
