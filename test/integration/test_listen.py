@@ -40,8 +40,9 @@ def workers(request):
 
 @pytest.fixture
 def make(make_pooler, pg):
-    def made(size=4, **more):
-        return make_pooler({"db": pg.conn(pool_size=size)},
+    def made(size=4, hosts=None, **more):
+        entry = pg.conn(pool_size=size, load_balance_hosts="disable")
+        return make_pooler({"db": entry.replace("host=127.0.0.1", "host=" + (hosts or "127.0.0.1"))},
                            settings=dict({"pool_mode": "transaction", "session_state": "keep",
                                           "max_client_conn": 2000}, **more))
 
@@ -253,10 +254,10 @@ def test_connection_that_does_not_answer_is_not_waited_for(make):
 
 
 @pytest.fixture(params=["another's", "its own"])
-def held(make, workers, request):
+def held(make, workers, request, pg):
     """(the pooler, who listens, who has notified, whose query waits, what ends the wait). The connection that
     listens does not answer, and for that a client waits that gets the server of another one, or listens."""
-    pooler = make(2, workers=workers)
+    pooler = make(2, "127.0.0.1," + pg.dir, workers=workers)  # both are the same
     one, two, three = owner(pooler), owner(pooler), owner(pooler)
     one.query("listen news")
     two.query("notify news, 'x'")
@@ -292,6 +293,26 @@ def test_pause_while_a_query_waits_for_the_connection(held, is_late):
     pooler.admin.query("RESUME")
     two.recv_until("Z")
     assert heard(one, 1) == [("news", "y")]
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["", "it never answers"])
+def test_switchover_while_a_query_waits_for_the_connection(held, pg, is_late):
+    """SWITCHOVER waits for that query; the others go on at the next host, and who listens is told."""
+    pooler, one, two, waits, end = held
+    pooler.admin.send(wire.query('SWITCHOVER db TO "%s:%d"' % (pg.dir, pg.port)))
+    assert not pooler.admin.has_data(0.2)
+    if not is_late:
+        end()
+    assert got_held(waits)
+    assert not wire.Result(pooler.admin.recv_until("Z")).errors
+    assert two.value("select inet_server_addr() is null") == "t"
+    assert one.recv_until("E")[-1].field("M") == LOST
+    if is_late:
+        end()
+    new = owner(pooler)
+    new.query("listen news")
+    two.query("notify news, 'y'")
+    assert heard(new, 1) == [("news", "y")]
 
 
 def test_reload_while_a_query_waits_for_the_connection(held, pg):
