@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 #include "auth/hba.h"
-#include "auth/pattern.h"
 #include "auth/rule_file.h"
 #include "base/map.h"
 #include "base/mem.h"

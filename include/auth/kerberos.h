@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "auth/helpers.h"
+#include "auth/kerberos.h"
 #include "base/buf.h"
 #include "base/err.h"
 
@@ -44,7 +46,6 @@ uint64_t kerberos_ticket_due(struct kerberos_ticket *t);
 bool kerberos_ticket_claim(struct kerberos_ticket *t, uint64_t now_us);
 /* Whether it was used, and is not valid any more. */
 bool kerberos_ticket_ended(struct kerberos_ticket *t, uint64_t now_us);
-const char *kerberos_ticket_service(const struct kerberos_ticket *t);
 
 /* ---- exchanges ---- */
 
@@ -88,5 +89,30 @@ const char *kerberos_keytab_path(const char *keyfile);
  * and err: the realm is another one. */
 char *kerberos_user_of(const char *principal, bool is_realm_left_out, const char *realm,
     bool is_caseless, struct err *err);
+
+/* ---- a step as a job ---- */
+
+struct kerberos_job {
+	struct helpers_job job;
+	/* owned; done() may take it back and leaves NULL here */
+	struct kerberos_exchange *exchange;
+	uint8_t *token; /* owned: of the other side */
+	size_t token_len;
+	/* the result */
+	enum kerberos_result result;
+	struct buf out;
+	struct err err;
+	/* borrowed */
+	void (*done)(struct kerberos_job *job);
+	void *owner;
+};
+
+/* Takes *exchange over, and copies the token.  NULL: no memory, and nothing is taken.
+ * The caller submits `&job->job`, or ends it with kerberos_job_discard if that fails.
+ */
+struct kerberos_job *kerberos_job_new(enum helpers_kind kind,
+    struct kerberos_exchange **exchange, const uint8_t *token, size_t token_len,
+    void (*done)(struct kerberos_job *job), void *owner);
+void kerberos_job_discard(struct kerberos_job *own);
 
 #endif

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "auth/helpers.h"
 #include "auth/scram_keys.h"
 
 enum { KEY_CACHE_ENTRIES = 1024 };
@@ -29,5 +30,23 @@ void key_cache_put(struct key_cache *d, const struct scram_due *due,
 /* Forgets and wipes everything, as a reload demands. */
 void key_cache_clear(struct key_cache *d);
 size_t key_cache_count(const struct key_cache *d);
+
+/* ---- a derivation as a job ---- */
+
+struct key_job {
+	struct helpers_job job;
+	struct scram_due due;          /* copies; wiped and freed with the job */
+	uint8_t salted[SCRAM_KEY_LEN]; /* the result, valid in done() */
+	/* borrowed */
+	void (*done)(struct key_job *key_job);
+	void *owner;
+};
+
+/* Makes a job with copies of `due`, which waits in this lane (auth/helpers.h).  NULL:
+ * no memory.  The caller submits
+ * `&key_job->job`, or ends it with key_job_discard if that fails. */
+struct key_job *key_job_new(const struct scram_due *due, uint32_t lane,
+    void (*done)(struct key_job *key_job), void *owner);
+void key_job_discard(struct key_job *key_job);
 
 #endif

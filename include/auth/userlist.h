@@ -25,7 +25,7 @@ enum { USERLIST_NAME_USED = 63 };
  * strerror").  An entry that cannot be read is reported as a fault ("broken auth file:
  * what, and what to do") and ends the reading; earlier entries are kept.  A secret that
  * nothing can match is reported as a warning.  throttle: of the thread, see
- * base/throttle.h; may be NULL. */
+ * base/cpu_time.h; may be NULL. */
 struct userlist *userlist_load(const char *path, struct throttle *throttle,
     diagnostic_fn *report, void *ctx, struct err *err);
 /* Like userlist_load, with the text of the file; path is used in messages only. */

@@ -46,7 +46,7 @@ void broker_learn_resets(struct server *server, uint64_t reset);
 
 /* Replaces the values that a client asks for in its startup packet by those that
  * PostgreSQL would report, where that is known without a server.  Returns the bits of
- * the parameters where it is not known (spellings.h).  The login parameters must be
+ * the parameters where it is not known (login_params.h).  The login parameters must be
  * known.  -1 in *failed: no memory. */
 uint64_t broker_spell(struct pool *pool, struct vars *asked, int *failed);
 /* A server whose own value is `base` was asked for another value, and reports this one.

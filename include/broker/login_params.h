@@ -9,8 +9,10 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/buf.h"
+#include "broker/login_params.h"
 #include "pool/central.h"
 #include "wire/vars.h"
 
@@ -46,5 +48,26 @@ int shared_params_replace(struct shared_params *g,
 /* The same for one parameter. */
 int shared_params_set(struct shared_params *g, const struct shared_params_place *place,
     const struct vars *vars, size_t i);
+
+/* ---- how PostgreSQL spells values ---- */
+
+/* `utf-8` is reported as `UTF8`, and `ISO` as `ISO, MDY` where the rest of DateStyle
+ * is MDY by default.  What servers have answered is kept, so that only the first
+ * client with a spelling needs a server to be greeted. */
+
+/* What servers have answered, up to a limit; what was not used for longest goes first.
+ */
+struct spellings;
+struct spellings *spellings_new(void);
+void spellings_free(struct spellings **s);
+/* On a server whose own value of parameter i is `base`, asking for `asked` gives
+ * `value`. Very long values are not kept. */
+void spellings_keep(struct spellings *s, size_t i, const char *base, const char *asked,
+    const char *value);
+/* Replaces the values in `asked` by those that PostgreSQL would report, where that is
+ * known without a server.  Returns the bits of the parameters where it is not known,
+ * which keep their values.  s may be NULL.  -1 in *failed: no memory. */
+uint64_t spellings_apply(struct spellings *s, const struct login_params *login_params,
+    struct vars *asked, int *failed);
 
 #endif

@@ -12,10 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/cpu_time.h"
 #include "base/err.h"
 #include "base/file_id.h"
 #include "base/mem.h"
-#include "base/throttle.h"
 #include "conf/settings.h"
 
 /* One host of a [databases] entry with several. */
@@ -129,7 +129,7 @@ typedef void config_warn_fn(void *ctx, const char *where, const char *text);
  * settings keep its values, and settings without a default keep what SET gave them
  * unless the file sets them.  Returns a snapshot with one reference, or NULL and err,
  * whose text is the log line of configuration.md 1 followed by what to do.  throttle:
- * of the thread, see base/throttle.h; may be NULL.
+ * of the thread, see base/cpu_time.h; may be NULL.
  */
 struct config *config_load(const char *path, const struct config *running,
     struct throttle *throttle, config_warn_fn *warn, void *warn_ctx, struct err *err);

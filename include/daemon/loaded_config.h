@@ -11,8 +11,8 @@
 #include <stdbool.h>
 
 #include "auth/userlist.h"
+#include "base/cpu_time.h"
 #include "base/file_id.h"
-#include "base/throttle.h"
 #include "conf/config.h"
 #include "daemon/diagnostics.h"
 #include "session/access_rules.h"

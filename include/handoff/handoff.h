@@ -61,9 +61,8 @@ void handoff_free(struct handoff **handoff);
 int handoff_check(
     const struct handoff *handoff, const struct record *record, struct err *err);
 /* Accepts a record without a descriptor: a database, pool or text.  Texts are kept
- * until handoff_forget_texts. */
+ * until handoff_free. */
 void handoff_note(struct handoff *handoff, const struct record *record);
-void handoff_forget_texts(struct handoff *handoff);
 /* Makes a client, and the server it is linked to (NULL: none); takes the descriptors
  * over. */
 struct client *handoff_take_client(struct handoff *handoff,

@@ -1,7 +1,7 @@
 /*
  * Asks a server what it makes of the values of a startup packet, when nobody knows: a
  * client is told the values that PostgreSQL reports, not those that it has written
- * itself.  See broker/spellings.h for what is known.
+ * itself.  See broker/login_params.h for what is known.
  */
 #ifndef LOGIN_SPELLING_H
 #define LOGIN_SPELLING_H

@@ -6,8 +6,6 @@
 #ifndef METRICS_COLLECTION_H
 #define METRICS_COLLECTION_H
 
-#include "metrics/durations.h"
-#include "metrics/process_samples.h"
 #include "metrics/samples.h"
 #include "session/site.h"
 

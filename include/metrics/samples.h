@@ -1,17 +1,23 @@
 /*
- * The samples of one view: its rows, of all sites together, as numbers with labels.
- * The functions that write the rows for SHOW write them into samples (row_sink).
- * Label values are valid UTF-8 of at most LABEL_MOST bytes, because clients choose some
- * of them.
+ * What one scrape serves. The samples of one view: its rows, of all sites together, as
+ * numbers with labels; the functions that write the rows for SHOW write them into
+ * samples (row_sink). Label values are valid UTF-8 of at most LABEL_MOST bytes, because
+ * clients choose some of them. Metrics that no view has: the process and its resources
+ * (METRIC_OF_PROCESS in metrics.def). And the histograms of durations of all sites,
+ * added up by database and user.
  */
 #ifndef METRICS_SAMPLES_H
 #define METRICS_SAMPLES_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/list.h"
 #include "metrics/family.h"
+#include "metrics/metrics.def"
+#include "pool/latency.h"
+#include "session/site.h"
 #include "views/row.h"
 
 enum { SLOTS_MOST = 16, LABEL_MOST = 255 };
@@ -47,5 +53,55 @@ const char *samples_label(const struct samples_row *row, unsigned n);
 /* Makes a label value of text: replaces what is not UTF-8, and cuts what is too long.
  * NULL is "". */
 void samples_take_label(char out[LABEL_MOST + 1], const char *text);
+
+/* ---- the process ---- */
+
+enum { PROCESS_SAMPLE_LABELS = 256 };
+
+enum process_sample_id {
+#define OF_PROCESS(id, ...) PROCESS_##id,
+	METRIC_OF_PROCESS(OF_PROCESS)
+#undef OF_PROCESS
+	    PROCESS_SAMPLE_COUNT
+};
+
+struct process_sample {
+	long long whole, micros; /* the value is whole + micros / 1,000,000 */
+	char labels[PROCESS_SAMPLE_LABELS]; /* as they are written: a="b",c="d"; "":
+					       none */
+};
+
+/* Fills process.  began_us: when the process began, on the loop's clock.  missed: how
+ * many workers have not answered. */
+void process_samples_find(struct process_sample process[PROCESS_SAMPLE_COUNT],
+    const struct site *site, uint64_t began_us, unsigned missed);
+
+/* ---- histograms ---- */
+
+struct duration_row {
+	struct node node;
+	char *key; /* owned: the label values: database, NUL, user, NUL */
+	struct histogram *histograms[LATENCY_KINDS]; /* owned; NULL: empty */
+};
+
+struct durations;
+struct durations *durations_new(void);
+/* Frees at most `most` rows.  Returns false if none is left. */
+bool durations_drop_rows(struct durations *durations, size_t most);
+void durations_free(struct durations **durations);
+/* A view_part_fn that goes through the pools of a site (views.h).  rows->sink_ctx is
+ * the struct durations. */
+bool durations_part(struct rows *rows, size_t most);
+/* struct duration_row by .node */
+const struct list *durations_rows(const struct durations *durations);
+
+/* A family of histograms: a row DURATION of metrics.def. */
+struct duration {
+	enum latency_kind kind;
+	const char *name, *help;
+};
+
+/* The i-th family; NULL past the end. */
+const struct duration *duration_at(size_t i);
 
 #endif

@@ -10,7 +10,16 @@
 
 #include "base/buf.h"
 #include "metrics/collection.h"
-#include "metrics/format.h"
+
+/* ---- which format is asked for ---- */
+
+enum format { FORMAT_TEXT, FORMAT_OPENMETRICS };
+/* The format that an Accept header prefers (RFC 9110, section 12.5.1), the first of
+ * equal ones.  FORMAT_TEXT if accept is NULL or names none of the formats. */
+enum format format_choose(const char *accept);
+const char *format_type(enum format format); /* its Content-Type */
+
+/* ---- a collection ---- */
 
 /* The family that is being written, whichever table of metrics.def it is from. */
 struct served {
@@ -47,5 +56,10 @@ void writer_init(
     struct writer *w, const struct collection *collection, enum format format);
 /* Appends another part to out.  Returns false at the end. */
 bool writer_part(struct writer *w, struct buf *out);
+
+/* ---- the text format ---- */
+
+void writer_put_sample(
+    struct buf *out, const struct served *served, const struct sample *sample);
 
 #endif

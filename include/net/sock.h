@@ -83,7 +83,6 @@ int sock_connect(const struct sock_target *t, const struct sock_options *o, int 
     struct err *err);
 /* Returns the pending error of a socket (SO_ERROR), or 0. */
 int sock_error(int fd);
-void sock_tune(int fd, int family, const struct sock_options *o);
 /* Sets the options of a TCP listener.  Connections accepted from now on inherit them,
  * which saves system calls for each.  An option of 0 restores the system's default. */
 void sock_tune_listener(int listener, const struct sock_options *o);

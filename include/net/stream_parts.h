@@ -67,7 +67,6 @@ void stream_take(struct stream *s, struct block *b, const uint8_t *p, size_t len
 void stream_over(struct stream *s, int errnum);
 /* Calls `ended` at once, unless it was called before. */
 void stream_end(struct stream *s, int errnum);
-void stream_end_saying(struct stream *s, const struct err *err);
 /* Sending or connecting failed: `ended` is called later in this turn. */
 void stream_fail(struct stream *s, int errnum);
 /* n bytes of the output were sent. */

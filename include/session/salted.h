@@ -1,7 +1,7 @@
 /*
- * Salted passwords for SCRAM (auth/key_job.h), for logins of clients and for logins to
- * servers.  They are derived on a helper thread, and kept in a cache once a login with
- * them has succeeded.
+ * Salted passwords for SCRAM (auth/key_cache.h), for logins of clients and for logins
+ * to servers.  They are derived on a helper thread, and kept in a cache once a login
+ * with them has succeeded.
  */
 #ifndef SESSION_SALTED_H
 #define SESSION_SALTED_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "auth/key_job.h"
+#include "auth/key_cache.h"
 #include "session/site.h"
 
 /* Makes site->key_cache, which is empty. */

@@ -131,7 +131,7 @@ struct link_pin {
 	uint64_t since_us;     /* since when it is pinned */
 	uint32_t transactions; /* that have ended since */
 	/* parameters with a dot that texts since the last question have named, see
-	 * setting_names.h; and while it is asked, the settings that it told, see
+	 * kept_settings.h; and while it is asked, the settings that it told, see
 	 * kept_settings.h */
 	struct buf names, session;
 };

@@ -11,7 +11,6 @@
 #include "base/err.h"
 #include "conf/config.h"
 #include "net/tls.h"
-#include "net/tls_dates.h"
 
 struct tls_setup;
 

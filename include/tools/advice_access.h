@@ -5,7 +5,7 @@
 #ifndef TOOLS_ADVICE_ACCESS_H
 #define TOOLS_ADVICE_ACCESS_H
 
-#include "tools/advice_given.h"
+#include "tools/overview.h"
 
 void advice_access_look(struct advice *a);
 

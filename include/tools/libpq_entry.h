@@ -36,4 +36,37 @@ void libpq_entry_put(struct libpq_entry *entry, const char *key, const char *val
 /* Adds where the password came from to the error of a refused login. */
 void libpq_entry_explain(const struct libpq_entry *entry, struct err *err);
 
+/* ---- connection strings of libpq ---- */
+
+/* Both forms: key=value pairs with libpq's quoting, or a postgresql:// URI
+ * (PostgreSQL documentation, libpq: "Connection Strings").  The meaning of keys is
+ * not known here. */
+
+/* Is called for each pair; the strings are borrowed for the call.  -1 and err stop the
+ * parsing. */
+typedef int conninfo_pair_fn(
+    void *ctx, const char *key, const char *value, struct err *err);
+/* Parses a connection string and calls take for each pair.  Several hosts of a URI come
+ * as lists with commas.  -1 and err, which never repeats a part of the text, because it
+ * may contain a password. */
+int conninfo_read(const char *text, conninfo_pair_fn *take, void *ctx, struct err *err);
+
+/* ---- the password file ---- */
+
+/* Its lines are HOST:PORT:DATABASE:USER:PASSWORD, and the first one that matches is
+ * used (PostgreSQL, libpq, "The Password File"). */
+
+/* The connection that needs a password.  Host and port may be lists. */
+struct passfile_key {
+	const char *host, *port, *dbname, *user;
+};
+
+/* The path in PGPASSFILE or that of .pgpass in the home folder; the caller frees it.
+ * NULL: there is neither.
+ */
+char *passfile_default_path(void);
+/* Finds the password; the caller frees it with mem_free_secret.  NULL: there is none;
+ * err says why the file cannot be used, or its text is empty. */
+char *passfile_find(const char *path, const struct passfile_key *key, struct err *err);
+
 #endif

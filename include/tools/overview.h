@@ -21,8 +21,19 @@ struct overview {
 
 void overview_put(FILE *out, const struct overview *o);
 
-/* Appends "line 7", with the file before it if that is not the ini file itself. */
-void overview_put_place(
-    struct buf *out, const struct config *c, const char *file, unsigned line);
+/* ---- advice ---- */
+
+struct advice {
+	unsigned count; /* how many were given */
+	/* borrowed */
+	FILE *out;
+	const struct overview *o;
+};
+
+/* Advice about a setting of the process.  row NULL: it is not about a single place. */
+void advice_give(struct advice *a, const struct setting *row, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void advice_give_at(struct advice *a, const char *file, unsigned line, const char *fmt,
+    ...) __attribute__((format(printf, 4, 5)));
 
 #endif

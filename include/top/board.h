@@ -5,7 +5,6 @@
 #define TOP_BOARD_H
 
 #include "top/panel.h"
-#include "top/table.h"
 
 /* The views that are asked for, in this order; those of panels only while they are
  * shown. */

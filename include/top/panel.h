@@ -6,9 +6,37 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/buf.h"
-#include "top/table.h"
+#include "base/mem.h"
+
+/* ---- answers as tables ---- */
+
+enum { TABLE_COLUMNS = 128 };
+
+struct table {
+	struct arena *arena; /* holds all texts; NULL: the table is empty */
+	size_t column_count, row_count, room;
+	const char *names[TABLE_COLUMNS];
+	const char **cells; /* owned; row after row, column_count each */
+	uint64_t taken_us;  /* when it was complete, on the loop's clock */
+	bool is_refused;    /* the console does not have this view */
+};
+
+/* Frees the contents; a zeroed struct is an empty table. */
+void table_clear(struct table *t);
+void table_put_name(struct table *t, const uint8_t *text, size_t len);
+/* Begins a row with this many cells.  -1: the table has another number of columns. */
+int table_begin_row(struct table *t, size_t count);
+/* Sets a cell of the last row.  text NULL: SQL's NULL, which is shown as nothing. */
+void table_put_cell(struct table *t, size_t column, const uint8_t *text, size_t len);
+/* A cell as text and as number; "" and 0 if there is no such column. */
+const char *table_text(const struct table *t, size_t row, const char *name);
+/* The sum of a column over rows whose first cell is not `but`, which may be NULL. */
+double table_sum(const struct table *t, const char *name, const char *but);
+
+/* ---- panels ---- */
 
 enum panel_id {
 	PANEL_POOLS,

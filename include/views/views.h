@@ -13,14 +13,16 @@ typedef void view_walk_fn(struct rows *rows);
 
 /* in views_process.c */
 view_walk_fn view_version, view_state, view_config, view_lists, view_mem;
-view_walk_fn view_dns_hosts, view_dns_zones, view_prepared_statements;
+view_walk_fn view_dns_hosts, view_dns_zones;
 view_walk_fn view_hosts;
-view_walk_fn view_state_leaks, view_workers, view_errors, view_certificates,
-    view_issuers, view_warnings;
+view_walk_fn view_workers, view_errors, view_certificates, view_issuers, view_warnings;
 /* in views_pools.c */
 view_walk_fn view_databases, view_pools, view_users, view_peers, view_peer_pools;
+/* in views_pins.c */
+view_walk_fn view_pins, view_state_leaks, view_prepared_statements;
 /* in views_sockets.c */
-view_walk_fn view_clients, view_servers, view_sockets, view_active_sockets;
+view_walk_fn view_clients, view_servers, view_sockets, view_active_sockets,
+    view_listeners;
 /* SHOW CLIENTS of one site in parts, on its thread: view_clients_call chooses the
  * clients, in the order of the view; the next function writes at most so many rows, and
  * after the last one the rows behind them (false: there are no more).  A client that
@@ -52,15 +54,10 @@ struct database *view_databases_next(struct site *site);
 /* in views_fds.c */
 view_walk_fn view_fds;
 /* in views_stats.c */
-view_walk_fn view_stats, view_stats_totals, view_stats_averages, view_totals;
-/* in views_latency.c */
-view_walk_fn view_latency;
+view_walk_fn view_stats, view_stats_totals, view_stats_averages, view_totals,
+    view_latency;
 /* in views_blockers.c */
 view_walk_fn view_blockers;
-/* in views_pins.c */
-view_walk_fn view_pins;
-/* in views_listeners.c */
-view_walk_fn view_listeners;
 struct pool;
 unsigned view_listener_count(const struct pool *pool);
 /* The process id of a server; 0: not known. */

@@ -42,7 +42,7 @@ enum leak_flag {
 	 * behind.  Only with effects_ask.has_calls. */
 	LEAK_UNSEEN = 1 << 11,
 	/* A parameter may have been set that no view of the server lists, because
-	 * nobody has defined it: its name has a dot.  See setting_names.h. */
+	 * nobody has defined it: its name has a dot.  See kept_settings.h. */
 	LEAK_PLACEHOLDER = 1 << 10,
 };
 

@@ -75,4 +75,11 @@ static inline bool sql_token_is_mark(const struct sql_token *t, char mark)
 	return t->kind == SQL_MARK && t->mark == mark;
 }
 
+/* ---- a text without its literals ---- */
+
+/* Writes the text to out, at most len + 1 bytes with a NUL: each string and each number
+ * is a question mark, comments are left out, and blanks are one blank.  A literal whose
+ * end is cut off is one as well.  has_escapes: standard_conforming_strings is off. */
+void sql_normalize(const char *text, size_t len, bool has_escapes, char *out);
+
 #endif

@@ -8,9 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "admin/driver_params.h"
 #include "admin/explain.h"
-#include "admin/help.h"
 #include "admin/reply.h"
 #include "admin/wait.h"
 #include "base/text.h"

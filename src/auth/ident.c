@@ -8,7 +8,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "auth/pattern.h"
 #include "auth/rule_file.h"
 #include "base/map.h"
 #include "base/mem.h"

@@ -13,7 +13,7 @@
 #include "base/mem.h"
 
 /* The check of a signature takes about as long as so many units of a derivation
- * (auth/key_job.c). */
+ * (auth/key_cache.c). */
 enum { CHECK_COST = 4 };
 /* A complaint that shows so much of the token is not logged. */
 enum { TELLING = 16 };

@@ -1,18 +1,209 @@
 /*
- * SASLprep: map, check, normalize to NFKC (Unicode Standard Annex 15).  Like
- * PostgreSQL, it checks before it normalizes, and a password that cannot be prepared is
- * used as it is.
+ * SASLprep: map, check, normalize to NFKC (Unicode Standard Annex 15). Like PostgreSQL,
+ * it checks before it normalizes, and a password that cannot be prepared is used as it
+ * is. The tables are packed (the program that generates them describes their format),
+ * and are unpacked only for passwords that are not ASCII, for the preparation of one
+ * password.
  */
 #include "auth/saslprep.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "auth/unicode.h"
 #include "base/mem.h"
+
+/* ---- characters of UTF-8, and their normal form ---- */
+
+enum unicode_set {
+	UNICODE_SPACE,   /* is replaced by a space */
+	UNICODE_NOTHING, /* is removed */
+	UNICODE_REFUSED, /* is prohibited or unassigned */
+	UNICODE_RIGHT,   /* is written from right to left */
+	UNICODE_LEFT,    /* is written from left to right */
+	UNICODE_CLASS,   /* has a combining class */
+	UNICODE_SET_COUNT
+};
+
+#define SASLPREP_TABLE(name, text) static const char name[] = text;
+#include "auth/saslprep_tables.def"
+#undef SASLPREP_TABLE
+
+enum { PARTS_MAX = 20 };
+
+struct range {
+	uint32_t first, last;
+	uint8_t value;
+};
+
+struct set {
+	struct range *ranges; /* owned */
+	size_t count;
+};
+
+struct mapping {
+	uint32_t code;
+	uint32_t at; /* index of its parts */
+	uint8_t count;
+};
+
+struct pair {
+	uint32_t first, second, code;
+};
+
+struct unicode {
+	struct mapping *mappings;
+	uint32_t *parts;
+	struct pair *pairs;
+	size_t mapping_count, pair_count;
+	struct set sets[UNICODE_SET_COUNT];
+};
+
+static uint32_t digit_value(char c)
+{
+	if (c >= 'A' && c <= 'Z')
+		return (uint32_t)(c - 'A');
+	if (c >= 'a' && c <= 'z')
+		return (uint32_t)(c - 'a' + 26);
+	if (c >= '0' && c <= '9')
+		return (uint32_t)(c - '0' + 52);
+	return c == '+' ? 62 : 63;
+}
+
+static uint32_t read_number(const char **at)
+{
+	uint32_t value = 0, digit;
+	unsigned shift = 0;
+
+	do {
+		digit = digit_value(*(*at)++);
+		value |= (digit & 31) << shift;
+		shift += 5;
+	} while (digit & 32);
+	return value;
+}
+
+static void unpack_set(struct set *set, const char *at)
+{
+	uint32_t code = 0;
+
+	set->count = read_number(&at);
+	set->ranges = mem_alloc(set->count * sizeof(*set->ranges));
+	for (size_t i = 0; i < set->count; i++) {
+		struct range *r = &set->ranges[i];
+		r->first = code + read_number(&at);
+		r->last = r->first + read_number(&at);
+		r->value = (uint8_t)read_number(&at);
+		code = r->last + 1;
+	}
+	assert(*at == '\0');
+}
+
+static int compare_pairs(const void *a, const void *b)
+{
+	const struct pair *x = a, *y = b;
+
+	if (x->first != y->first)
+		return x->first < y->first ? -1 : 1;
+	return x->second < y->second ? -1 : x->second > y->second;
+}
+
+static void unpack_mappings(struct unicode *u, const char *at)
+{
+	uint32_t before[PARTS_MAX] = {0};
+	uint32_t code = 0, done = 0, part_count;
+
+	u->mapping_count = read_number(&at);
+	part_count = read_number(&at);
+	u->mappings = mem_alloc(u->mapping_count * sizeof(*u->mappings));
+	u->parts = mem_alloc(part_count * sizeof(*u->parts));
+	u->pairs = mem_alloc(u->mapping_count * sizeof(*u->pairs));
+	for (size_t i = 0; i < u->mapping_count; i++, code++) {
+		struct mapping *m = &u->mappings[i];
+		uint32_t count;
+
+		code += read_number(&at);
+		count = read_number(&at);
+		*m = (struct mapping){code, done, (uint8_t)(count / 2)};
+		assert(m->count <= PARTS_MAX && done + m->count <= part_count);
+		for (unsigned j = 0; j < m->count; j++) {
+			uint32_t base = before[j];
+			uint32_t number = read_number(&at);
+			before[j] = u->parts[done++] =
+			    number & 1 ? base - (number >> 1) : base + (number >> 1);
+		}
+		if (count & 1)
+			u->pairs[u->pair_count++] =
+			    (struct pair){u->parts[m->at], u->parts[m->at + 1], code};
+	}
+	assert(*at == '\0' && done == part_count);
+	qsort(u->pairs, u->pair_count, sizeof(*u->pairs), compare_pairs);
+}
+
+static struct unicode *unicode_new(void)
+{
+	static const char *const tables[UNICODE_SET_COUNT] = {
+	    [UNICODE_SPACE] = space_table,
+	    [UNICODE_NOTHING] = nothing_table,
+	    [UNICODE_REFUSED] = refused_table,
+	    [UNICODE_RIGHT] = right_table,
+	    [UNICODE_LEFT] = left_table,
+	    [UNICODE_CLASS] = class_table,
+	};
+	struct unicode *u = mem_zero(sizeof(*u));
+
+	for (size_t i = 0; i < UNICODE_SET_COUNT; i++)
+		unpack_set(&u->sets[i], tables[i]);
+	unpack_mappings(u, mapping_table);
+	return u;
+}
+
+static void unicode_free(struct unicode **u)
+{
+	if (!*u)
+		return;
+	for (size_t i = 0; i < UNICODE_SET_COUNT; i++)
+		mem_free((*u)->sets[i].ranges);
+	mem_free((*u)->mappings);
+	mem_free((*u)->parts);
+	mem_free((*u)->pairs);
+	mem_free(*u);
+	*u = NULL;
+}
+
+static int compare_range(const void *key, const void *element)
+{
+	const uint32_t *code = key;
+	const struct range *r = element;
+
+	return *code < r->first ? -1 : *code > r->last;
+}
+
+static uint8_t set_value(const struct set *set, uint32_t code)
+{
+	const struct range *r = bsearch(
+	    &code, set->ranges, set->count, sizeof(*set->ranges), compare_range);
+
+	return r ? r->value : 0;
+}
+
+static bool unicode_is(const struct unicode *u, enum unicode_set set, uint32_t code)
+{
+	return set_value(&u->sets[set], code) != 0;
+}
+
+static int compare_mapping(const void *key, const void *element)
+{
+	const uint32_t *code = key;
+	const struct mapping *m = element;
+
+	return *code < m->code ? -1 : *code > m->code;
+}
+
+/* ---- the profile ---- */
 
 /* Hangul syllables are computed instead of looked up (Unicode 3.12). */
 enum {
@@ -151,8 +342,7 @@ static bool is_direction_mixed(const struct unicode *u, const struct code_points
 /* Recursive; the tables nest less than five levels deep. */
 static void decompose(const struct unicode *u, uint32_t code, struct code_points *out)
 {
-	const uint32_t *parts;
-	size_t count;
+	const struct mapping *m;
 
 	if (code >= HANGUL_FIRST && code < HANGUL_FIRST + HANGUL_COUNT) {
 		uint32_t index = code - HANGUL_FIRST;
@@ -163,13 +353,15 @@ static void decompose(const struct unicode *u, uint32_t code, struct code_points
 			code_points_add(out, TAIL_FIRST + index % TAIL_COUNT, 0);
 		return;
 	}
-	parts = unicode_parts(u, code, &count);
-	if (!parts) {
-		code_points_add(out, code, unicode_class(u, code));
+	m = bsearch(&code, u->mappings, u->mapping_count, sizeof(*u->mappings),
+	    compare_mapping);
+	if (!m) {
+		/* 0 for characters that do not combine */
+		code_points_add(out, code, set_value(&u->sets[UNICODE_CLASS], code));
 		return;
 	}
-	for (size_t i = 0; i < count; i++)
-		decompose(u, parts[i], out);
+	for (size_t i = 0; i < m->count; i++)
+		decompose(u, u->parts[m->at + i], out);
 }
 
 static int compare_marks(const void *a, const void *b)
@@ -191,7 +383,13 @@ static uint32_t compose_pair(const struct unicode *u, uint32_t first, uint32_t s
 	if (syllable < HANGUL_COUNT && syllable % TAIL_COUNT == 0 && tail > 0 &&
 	    tail < TAIL_COUNT)
 		return first + tail;
-	return unicode_pair(u, first, second);
+	/* returns the character that two characters compose to, or 0.  Hangul is not in
+	 * the table. */
+	const struct pair key = {first, second, 0};
+	const struct pair *p =
+	    bsearch(&key, u->pairs, u->pair_count, sizeof(key), compare_pairs);
+
+	return p ? p->code : 0;
 }
 
 /* Composes in place: a mark is joined with the last starter (a character that does not

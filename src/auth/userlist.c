@@ -12,10 +12,10 @@
 #include "auth/rounds.h"
 #include "auth/secret.h"
 #include "base/buf.h"
+#include "base/cpu_time.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "base/throttle.h"
 
 struct user_entry {
 	struct secret secret; /* SECRET_NONE if is_former */

@@ -6,6 +6,7 @@
 #include "base/cpu_time.h"
 
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -40,4 +41,20 @@ uint64_t cpu_time_busy_us(struct cpu_time *t)
 	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ran);
 	return t->waited_us + (uint64_t)ran.tv_sec * 1000000 +
 	       (uint64_t)ran.tv_nsec / 1000;
+}
+
+/* ---- short sleeps ---- */
+
+/* The kernel adds some 50 us to a sleep.  So a task takes a third longer if nobody
+ * else wants the processor. */
+enum { STEPS_MOST = 150, SLEEP_NS = 1000 };
+
+void throttle_take(struct throttle *b, unsigned steps)
+{
+	const struct timespec moment = {.tv_nsec = SLEEP_NS};
+
+	if (!b || (b->steps += steps) < STEPS_MOST)
+		return;
+	b->steps = 0;
+	nanosleep(&moment, NULL);
 }

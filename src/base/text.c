@@ -13,9 +13,9 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/cpu_time.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "base/throttle.h"
 
 /* A file larger than this cannot be a configuration file. */
 enum {

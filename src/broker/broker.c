@@ -7,7 +7,7 @@
 
 #include "broker/dial.h"
 #include "broker/host_monitor.h"
-#include "broker/spellings.h"
+#include "broker/login_params.h"
 #include "broker/transfer.h"
 #include "pool/notes.h"
 #include "session/client.h"

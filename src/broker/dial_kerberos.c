@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "auth/kerberos_job.h"
+#include "auth/kerberos.h"
 #include "base/errors.h"
 #include "broker/dial_attempt.h"
 #include "session/tickets.h"

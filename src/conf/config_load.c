@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpu_time.h"
 #include "base/map.h"
 #include "base/text.h"
-#include "base/throttle.h"
 #include "conf/config.h"
 #include "conf/entry.h"
 #include "conf/ini.h"

@@ -197,21 +197,6 @@ static const struct style troff = {man_section, man_item, man_example};
 
 /* ---- the walk ---- */
 
-/* Tells where PgBouncer 1.25 does not know the setting. */
-static void put_origin(struct buf *b, const struct setting *row)
-{
-	bool of_database =
-	    row->level & LEVEL_DATABASE && !(row->flags & THEIR_DATABASE_KEY);
-	bool of_user = row->level & LEVEL_USER && !(row->flags & THEIR_USER_KEY);
-
-	if (row->flags & OURS)
-		buf_put_text(b, " PgBouncer 1.25 does not know it.");
-	else if (of_database || of_user)
-		buf_printf(b, " PgBouncer 1.25 does not know it per %s%s%s.",
-		    of_database ? "database" : "",
-		    of_database && of_user ? " and per " : "", of_user ? "user" : "");
-}
-
 /* Returns a text such as "Type: int.  Default: 20.  ...". */
 static const char *facts_of(struct buf *b, const struct setting *row)
 {
@@ -243,7 +228,17 @@ static const char *facts_of(struct buf *b, const struct setting *row)
 		buf_printf(b, ", by the key %s", key);
 	if (row->level != LEVEL_GLOBAL)
 		buf_put_text(b, ".");
-	put_origin(b, row);
+	/* tells where PgBouncer 1.25 does not know the setting */
+	bool of_database =
+	    row->level & LEVEL_DATABASE && !(row->flags & THEIR_DATABASE_KEY);
+	bool of_user = row->level & LEVEL_USER && !(row->flags & THEIR_USER_KEY);
+
+	if (row->flags & OURS)
+		buf_put_text(b, " PgBouncer 1.25 does not know it.");
+	else if (of_database || of_user)
+		buf_printf(b, " PgBouncer 1.25 does not know it per %s%s%s.",
+		    of_database ? "database" : "",
+		    of_database && of_user ? " and per " : "", of_user ? "user" : "");
 	return buf_text(b);
 }
 

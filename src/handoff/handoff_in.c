@@ -140,27 +140,19 @@ struct handoff *handoff_new(
 	return m;
 }
 
-void handoff_forget_texts(struct handoff *m)
+void handoff_free(struct handoff **handoff)
 {
 	struct known_text *known;
 	size_t at = 0;
+	struct handoff *m = *handoff;
 
+	if (!m)
+		return;
 	while ((known = map_next(m->texts, &at))) {
 		prepared_unref(known->text);
 		prepared_unref(known->named);
 		mem_free(known);
 	}
-	map_free(&m->texts);
-	m->texts = map_new();
-}
-
-void handoff_free(struct handoff **handoff)
-{
-	struct handoff *m = *handoff;
-
-	if (!m)
-		return;
-	handoff_forget_texts(m);
 	map_free(&m->texts);
 	mem_free(m->params);
 	mem_free(m);
@@ -548,18 +540,6 @@ static int take_set(const struct handoff *m, struct server *server,
 	return 0;
 }
 
-static void date_set(struct server *server)
-{
-	size_t count = prepared_set_count(server->statements);
-	struct prepared_item *items = mem_alloc(count * sizeof(*items) + 1);
-
-	prepared_set_list(server->statements, items);
-	for (size_t i = 0; i < count; i++)
-		prepared_set_date(server->statements, items[i].text,
-		    generation_of(items[i].text, server_generation(server)));
-	mem_free(items);
-}
-
 static char *dup_text(const char *text)
 {
 	return text ? mem_strdup(text) : NULL;
@@ -611,7 +591,14 @@ static struct server *make_server(const struct handoff *m,
 		was.dirty = DIRTY_OLD;
 	pool_move_in(pool, &server->slot, request, &was, from->host, from->port,
 	    loop_now(m->site->loop));
-	date_set(server);
+	size_t count = prepared_set_count(server->statements);
+	struct prepared_item *items = mem_alloc(count * sizeof(*items) + 1);
+
+	prepared_set_list(server->statements, items);
+	for (size_t i = 0; i < count; i++)
+		prepared_set_date(server->statements, items[i].text,
+		    generation_of(items[i].text, server_generation(server)));
+	mem_free(items);
 	server_role_follow(server, &server->own);
 	return server;
 }

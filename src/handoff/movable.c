@@ -41,18 +41,6 @@ static void walk_asks(const struct walk *walk, const struct list *requests)
 	}
 }
 
-static void walk_slots(const struct walk *walk, const struct list *slots)
-{
-	struct slot *slot, *after;
-
-	list_for_safe (slot, after, slots, node) {
-		struct server *server = slot_server(slot);
-		const struct movable thing = {
-		    .kind = MOVABLE_SERVER, .conn = &server->conn, .server = server};
-		show(walk, &thing);
-	}
-}
-
 static void walk_pool(const struct walk *walk, const struct pool *pool)
 {
 	static const enum slot_state states[] = {SLOT_ACTIVE, SLOT_IDLE, SLOT_USED,
@@ -60,19 +48,17 @@ static void walk_pool(const struct walk *walk, const struct pool *pool)
 
 	walk_asks(walk, &pool->clients);
 	walk_asks(walk, &pool->waiting);
-	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++)
-		walk_slots(walk, &pool->slots[states[i]]);
-}
+	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+		struct slot *slot, *after;
 
-static void walk_pools(const struct walk *walk, const struct catalog *catalog)
-{
-	size_t count;
-	struct pool **pools = catalog_sorted_pools(catalog, &count);
-
-	for (size_t i = 0; i < count; i++)
-		if (!pools[i]->database->is_admin)
-			walk_pool(walk, pools[i]);
-	free(pools);
+		list_for_safe (slot, after, &pool->slots[states[i]], node) {
+			struct server *server = slot_server(slot);
+			const struct movable thing = {.kind = MOVABLE_SERVER,
+			    .conn = &server->conn,
+			    .server = server};
+			show(walk, &thing);
+		}
+	}
 }
 
 void movable_walk(struct site *site, movable_visit_fn *visit, void *ctx)
@@ -88,7 +74,13 @@ void movable_walk(struct site *site, movable_visit_fn *visit, void *ctx)
 	}
 	list_for_safe (client, after, &site->login_clients, site_node)
 		show_client(&walk, MOVABLE_LOGIN, client);
-	walk_pools(&walk, site->catalog);
+	size_t count;
+	struct pool **pools = catalog_sorted_pools(site->catalog, &count);
+
+	for (size_t i = 0; i < count; i++)
+		if (!pools[i]->database->is_admin)
+			walk_pool(&walk, pools[i]);
+	free(pools);
 	list_for_safe (client, after, &site->cancel_clients, site_node)
 		show_client(&walk, MOVABLE_CANCEL, client);
 }

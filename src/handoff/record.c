@@ -254,15 +254,6 @@ static void form_link(struct form *f, struct link *v, bool *is_dropping)
 	form_pin(f, &v->pin);
 }
 
-static void form_ledger(struct form *f, struct pipeline *v)
-{
-	form_u8(f, &v->copy);
-	FORM_BOOL(f, v->copy_open);
-	FORM_BOOL(f, v->skipping);
-	FORM_BOOL(f, v->failed_head);
-	FORM_BOOL(f, v->in_answer);
-}
-
 static void form_entries(struct form *f, struct record_server *v)
 {
 	v->entries = form_list(f, v->entries, &v->entry_count, sizeof(*v->entries));
@@ -390,7 +381,11 @@ static void form_server(struct form *f, struct record_server *v)
 	form_link(f, &v->link, &v->is_dropping);
 	FORM_BOOL(f, v->link.pin.has_unknown_name);
 	form_bytes(f, &v->pin_names);
-	form_ledger(f, &v->ledger);
+	form_u8(f, &v->ledger.copy);
+	FORM_BOOL(f, v->ledger.copy_open);
+	FORM_BOOL(f, v->ledger.skipping);
+	FORM_BOOL(f, v->ledger.failed_head);
+	FORM_BOOL(f, v->ledger.in_answer);
 	form_entries(f, v);
 	form_replay(f, v);
 }
@@ -428,23 +423,18 @@ static void form_database(struct form *f, struct record_database *v)
 	form_optional(f, &v->addresses);
 }
 
-static void form_origin(struct form *f, struct record_origin *v)
-{
-	form_text(f, &v->version);
-	form_int(f, &v->pid);
-	form_u64(f, &v->next_id);
-	form_u64(f, &v->last_text);
-	form_u64(f, &v->last_sql_text);
-	FORM_BOOL(f, v->is_paused);
-	form_vars(f, &v->names);
-	form_bytes(f, &v->mock_secret);
-}
-
 static void form_record(struct form *f, struct record *v)
 {
 	switch (v->kind) {
 	case RECORD_ORIGIN:
-		form_origin(f, &v->origin);
+		form_text(f, &v->origin.version);
+		form_int(f, &v->origin.pid);
+		form_u64(f, &v->origin.next_id);
+		form_u64(f, &v->origin.last_text);
+		form_u64(f, &v->origin.last_sql_text);
+		FORM_BOOL(f, v->origin.is_paused);
+		form_vars(f, &v->origin.names);
+		form_bytes(f, &v->origin.mock_secret);
 		return;
 	case RECORD_LISTENER:
 		FORM_BOOL(f, v->listener.is_unix);

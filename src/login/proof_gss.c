@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "auth/kerberos_job.h"
+#include "auth/kerberos.h"
 #include "login/login_state.h"
 #include "login/proof_external.h"
 #include "login/proof_sasl.h"

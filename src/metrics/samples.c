@@ -1,21 +1,182 @@
 /*
- * Makes rows from the cells that a view writes one after the other.  Rows of several
+ * Makes rows from the cells that a view writes one after the other. Rows of several
  * sites with the same labels become one, by the rules with which SHOW merges them
- * (views/row.h).
+ * (views/row.h). The kernel is asked at each scrape for the figures of the process.
  */
 #include "metrics/samples.h"
 
 #include <assert.h>
+#include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "base/buf.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "net/dns.h"
+#include "net/net.h"
+#include "pool/pool.h"
 #include "views/merge.h"
 #include "views/show.h"
+#include "views/views.h"
+
+/* ---- histograms ---- */
+
+struct durations {
+	struct list rows;
+	struct map *by_key;
+};
+
+#define DURATION(kind, name, help) {LATENCY_##kind, name, help},
+static const struct duration kinds[] = {METRIC_DURATIONS(DURATION)};
+
+const struct duration *duration_at(size_t i)
+{
+	return i < sizeof(kinds) / sizeof(kinds[0]) ? &kinds[i] : NULL;
+}
+
+struct durations *durations_new(void)
+{
+	struct durations *d = mem_zero(sizeof(*d));
+
+	list_init(&d->rows);
+	d->by_key = map_new();
+	return d;
+}
+
+bool durations_drop_rows(struct durations *durations, size_t most)
+{
+	struct node *n;
+
+	for (; most > 0; most--) {
+		n = list_pop_front(&durations->rows);
+		if (!n)
+			return false;
+		struct duration_row *row = container_of(n, struct duration_row, node);
+		for (int i = 0; i < LATENCY_KINDS; i++)
+			histogram_free(&row->histograms[i]);
+		mem_free(row->key);
+		mem_free(row);
+	}
+	return true;
+}
+
+void durations_free(struct durations **dp)
+{
+	struct durations *d = *dp;
+
+	if (!d)
+		return;
+	durations_drop_rows(d, SIZE_MAX);
+	map_free(&d->by_key);
+	mem_free(d);
+	*dp = NULL;
+}
+
+static void take_pool(
+    struct durations *d, const struct pool *pool, const struct latency *latency)
+{
+	char label[LABEL_MOST + 1];
+	struct duration_row *row;
+	struct buf key;
+
+	buf_init(&key, 0);
+	samples_take_label(label, pool->database->name);
+	buf_put_str(&key, label);
+	samples_take_label(label, pool->user->name);
+	buf_put_str(&key, label);
+	row = map_get(d->by_key, key.bytes, key.len);
+	if (!row) {
+		row = mem_zero(sizeof(*row));
+		row->key = mem_dup(key.bytes, key.len);
+		list_push_back(&d->rows, &row->node);
+		map_put(d->by_key, row->key, key.len, row);
+	}
+	latency_sum(latency, row->histograms, NULL);
+	buf_done(&key);
+}
+
+bool durations_part(struct rows *rows, size_t most)
+{
+	struct pool *pool;
+
+	for (; most > 0; most--) {
+		pool = view_pools_next(rows->site);
+		if (!pool)
+			return false;
+		const struct latency *latency = catalog_durations_of(pool);
+		if (latency)
+			take_pool(rows->sink_ctx, pool, latency);
+	}
+	return true;
+}
+
+const struct list *durations_rows(const struct durations *durations)
+{
+	return &durations->rows;
+}
+
+/* ---- the process ---- */
+
+enum { MILLION = 1000000 };
+
+/* Linux says since 6.2 how many entries the folder has; before they are counted. */
+static long long open_descriptors(void)
+{
+	struct stat st;
+	DIR *folder = NULL;
+	long long count = 0;
+
+	if (stat("/proc/self/fd", &st) == 0 && st.st_size > 0)
+		return (long long)st.st_size;
+	folder = opendir("/proc/self/fd");
+	if (!folder)
+		return 0;
+	while (readdir(folder))
+		count++;
+	closedir(folder);
+	return count - 3; /* ".", ".." and the folder itself */
+}
+
+void process_samples_find(struct process_sample process[PROCESS_SAMPLE_COUNT],
+    const struct site *site, uint64_t began_us, unsigned missed)
+{
+	uint64_t uptime_us = loop_now(site->loop) - began_us;
+	struct rusage used;
+	struct rlimit limit;
+
+	memset(process, 0, PROCESS_SAMPLE_COUNT * sizeof(*process));
+	/* the texts contain no character that would have to be escaped */
+	snprintf(process[PROCESS_VERSION].labels, PROCESS_SAMPLE_LABELS,
+	    "version=\"%s\"", site->version);
+	snprintf(process[PROCESS_BUILD].labels, PROCESS_SAMPLE_LABELS,
+	    "version=\"%s\",libevent=\"%s\",adns=\"%s\",io_engine=\"%s\"",
+	    site->version, loop_library_version(), dns_library_version(),
+	    net_engine_name(&site->net));
+	process[PROCESS_UP].whole = process[PROCESS_VERSION].whole =
+	    process[PROCESS_BUILD].whole = 1;
+	uint64_t virtual = 0, resident = 0;
+	mem_of_process(&virtual, &resident);
+	process[PROCESS_VIRTUAL].whole = (long long)virtual;
+	process[PROCESS_RESIDENT].whole = (long long)resident;
+	process[PROCESS_UPTIME].micros = (long long)uptime_us;
+	process[PROCESS_START].micros = (long long)(loop_wall(site->loop) - uptime_us);
+	process[PROCESS_MISSED].whole = missed;
+	if (getrusage(RUSAGE_SELF, &used) == 0)
+		process[PROCESS_CPU].micros =
+		    (long long)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * MILLION +
+		    used.ru_utime.tv_usec + used.ru_stime.tv_usec;
+	process[PROCESS_OPEN_FDS].whole = open_descriptors();
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+		process[PROCESS_MAX_FDS].whole =
+		    limit.rlim_cur > INT64_MAX ? INT64_MAX : (long long)limit.rlim_cur;
+}
+
+/* ---- rows of views ---- */
 
 enum { COLUMNS_MOST = 32, APPLICATION_NAME = 2 };
 

@@ -194,7 +194,7 @@ static void set_if(int fd, int level, int name, int value)
 		set_int(fd, level, name, value);
 }
 
-void sock_tune(int fd, int family, const struct sock_options *o)
+static void sock_tune(int fd, int family, const struct sock_options *o)
 {
 	if (family == AF_UNIX)
 		return;

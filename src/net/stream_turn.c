@@ -51,7 +51,7 @@ void stream_fail(struct stream *s, int errnum)
 	stream_tell_later(s);
 }
 
-void stream_end_saying(struct stream *s, const struct err *err)
+static void stream_end_saying(struct stream *s, const struct err *err)
 {
 	s->ended = true;
 	s->net->engine->stop(s);

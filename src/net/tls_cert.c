@@ -1,17 +1,39 @@
 /*
- * Certificates: their names, and their hash for channel binding.  OpenSSL verifies
- * them.
+ * Certificates: their names, their hash for channel binding, and their dates. OpenSSL
+ * verifies them, and checks the dates in each handshake. And texts for its errors.
  */
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
 #include "base/mem.h"
 #include "net/sock.h"
 #include "net/tls_parts.h"
+
+/* ---- texts for errors of OpenSSL ---- */
+
+const char *tls_last_error(char *out, size_t size)
+{
+	unsigned long code = ERR_get_error();
+	const char *reason;
+
+	ERR_clear_error();
+	if (ERR_GET_LIB(code) == ERR_LIB_SYS)
+		reason = strerror(ERR_GET_REASON(code));
+	else
+		reason = ERR_reason_error_string(code);
+	if (reason)
+		snprintf(out, size, "%s", reason);
+	else
+		snprintf(out, size, "error %lx", code);
+	return out;
+}
 
 /* The * of "*.domain.tld" stands for exactly one label, in front of at least two
  * others. */
@@ -173,4 +195,48 @@ int tls_cert_hash(const X509 *cert, uint8_t out[TLS_HASH_MAX], size_t *len)
 	*len = size;
 	ERR_clear_error();
 	return result;
+}
+
+/* ---- dates of certificates ---- */
+
+/* A date that cannot be read is the year 1970. */
+static int64_t seconds_of(const ASN1_TIME *at)
+{
+	struct tm tm;
+
+	return ASN1_TIME_to_tm(at, &tm) ? (int64_t)timegm(&tm) : 0;
+}
+
+int tls_dates_read(const char *path, bool is_authorities, struct tls_dates *out)
+{
+	BIO *file = BIO_new_file(path, "r"), *name = BIO_new(BIO_s_mem());
+	bool is_any = false;
+	X509 *cert;
+
+	*out = (struct tls_dates){
+	    .begins_s = INT64_MIN, .ends_s = is_authorities ? INT64_MIN : INT64_MAX};
+	while (file && name && (cert = PEM_read_bio_X509(file, NULL, NULL, NULL))) {
+		int64_t begins_s = seconds_of(X509_get0_notBefore(cert));
+		int64_t ends_s = seconds_of(X509_get0_notAfter(cert));
+		bool decides =
+		    is_authorities ? ends_s > out->ends_s : ends_s < out->ends_s;
+		if (is_authorities ? decides : begins_s > out->begins_s)
+			out->begins_s = begins_s;
+		if (decides) {
+			out->ends_s = ends_s;
+			/* RFC 2253 escapes control characters */
+			(void)BIO_reset(name);
+			X509_NAME_print_ex(
+			    name, X509_get_subject_name(cert), 0, XN_FLAG_RFC2253);
+			int len =
+			    BIO_read(name, out->subject, (int)sizeof(out->subject) - 1);
+			out->subject[len > 0 ? len : 0] = '\0';
+		}
+		X509_free(cert);
+		is_any = true;
+	}
+	BIO_free(name);
+	BIO_free(file);
+	ERR_clear_error(); /* the end of the file is an error there */
+	return is_any ? 0 : -1;
 }

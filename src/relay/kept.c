@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
-#include "wire/setting_names.h"
+#include "wire/kept_settings.h"
 
 /* Names that one transaction sets.  With more of them its client keeps the server. */
 enum { NAMES_MOST = 16 * 1024 };

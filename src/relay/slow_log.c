@@ -13,7 +13,7 @@
 #include "handoff/record.h"
 #include "relay/sql_facts.h"
 #include "wire/prepared.h"
-#include "wire/sql_normalize.h"
+#include "wire/sql_scan.h"
 
 static uint64_t limit_of(const struct client *client)
 {

@@ -7,7 +7,7 @@
 
 #include <pthread.h>
 
-#include "auth/kerberos_job.h"
+#include "auth/kerberos.h"
 #include "base/buf.h"
 #include "base/map.h"
 #include "base/mem.h"

@@ -1,17 +1,233 @@
 /*
- * Reads the roles of the server and writes the list.
+ * Reads the roles that can log in from pg_authid by one query, and writes the list
+ * under another name before it is renamed, so that no reader sees half of it.
  */
 #include "tools/make_userlist.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "auth/secret.h"
 #include "auth/userlist.h"
+#include "base/buf.h"
 #include "base/mem.h"
 #include "tools/libpq_entry.h"
-#include "tools/secret_file.h"
+#include "tools/pg_client.h"
 #include "tools/terminal.h"
+
+/* ---- the file ---- */
+
+/* 1: the file exists; 0: it does not. */
+static int look_at(const char *path, struct stat *st, struct err *err)
+{
+	if (stat(path, st) < 0)
+		return errno == ENOENT
+			   ? 0
+			   : err_set(err, "cannot write %s: %s", path, strerror(errno));
+	if (!S_ISREG(st->st_mode))
+		return err_set(err, "%s is not a file: name another one", path);
+	if (st->st_mode & S_IRWXO)
+		return err_set(err,
+		    "%s is open to every account that gets into its folder: first "
+		    "chmod o-rwx %s",
+		    path, path);
+	return 1;
+}
+
+int secret_file_check(const char *path, struct err *err)
+{
+	struct stat st;
+
+	return look_at(path, &st, err) < 0 ? -1 : 0;
+}
+
+static int write_all(int fd, const char *bytes, size_t len)
+{
+	while (len > 0) {
+		ssize_t n = write(fd, bytes, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return -1;
+		bytes += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+/* Copies owner and permissions from the file that is being replaced. */
+static int take_after(int fd, const struct stat *st)
+{
+	if ((st->st_uid != geteuid() || st->st_gid != getegid()) &&
+	    fchown(fd, st->st_uid, st->st_gid) < 0)
+		return -1;
+	return fchmod(fd, st->st_mode & 07777);
+}
+
+static int write_beside(const char *place, const struct stat *old, const void *bytes,
+    size_t len, struct err *err)
+{
+	struct buf name;
+	char *path;
+	int fd, rc;
+
+	buf_init(&name, 0);
+	buf_printf(&name, "%s.XXXXXX", place);
+	path = mem_strdup(buf_text(&name));
+	buf_done(&name);
+	fd = mkstemp(path); /* readable by its owner only */
+	rc = fd;
+	if (fd >= 0) {
+		rc = (old && take_after(fd, old) < 0) ||
+			     write_all(fd, bytes, len) < 0 || fsync(fd) < 0
+			 ? -1
+			 : 0;
+		if (rc == 0)
+			rc = rename(path, place);
+	}
+	if (rc < 0)
+		err_set(err, "cannot write %s: %s", place, strerror(errno));
+	if (rc < 0 && fd >= 0)
+		unlink(path);
+	if (fd >= 0)
+		close(fd);
+	mem_free(path);
+	return rc < 0 ? -1 : 0;
+}
+
+int secret_file_write(const char *path, const void *bytes, size_t len, struct err *err)
+{
+	struct stat st;
+	int is_there = look_at(path, &st, err), rc;
+	char *place;
+
+	if (is_there < 0)
+		return -1;
+	/* a symbolic link is kept: the file that it points to is replaced */
+	place = is_there ? realpath(path, NULL) : NULL;
+	rc = write_beside(place ? place : path, is_there ? &st : NULL, bytes, len, err);
+	free(place);
+	return rc;
+}
+
+/* ---- roles of the server ---- */
+
+/* All names have their schema, so that no search_path can redirect them. */
+static const char query[] =
+    "SELECT rolname, rolpassword, CASE WHEN rolvaliduntil OPERATOR(pg_catalog.<) "
+    "pg_catalog.now() THEN rolvaliduntil END FROM pg_catalog.pg_authid "
+    "WHERE rolcanlogin ORDER BY rolname";
+
+struct role_reader {
+	struct pg_client *pg_client;
+	struct roles *roles; /* borrowed */
+	bool is_asked;
+};
+
+/* ---- the list ---- */
+
+static char *text_of(const uint8_t *value, size_t len)
+{
+	char *text;
+
+	if (!value)
+		return NULL;
+	text = mem_alloc(len + 1);
+	memcpy(text, value, len);
+	text[len] = '\0';
+	return text;
+}
+
+static void roles_done(struct roles *roles)
+{
+	for (size_t i = 0; i < roles->count; i++) {
+		mem_free(roles->list[i].name);
+		mem_free_secret(roles->list[i].secret);
+		mem_free(roles->list[i].expired_at);
+	}
+	mem_free(roles->list);
+	*roles = (struct roles){.list = NULL};
+}
+
+/* ---- the answer ---- */
+
+static int take_row(void *ctx, const struct pg_client_row *row)
+{
+	struct role_reader *r = ctx;
+	struct role *role;
+
+	if (row->count != 3 || !row->values[0])
+		return -1;
+	if (r->roles->count == r->roles->room) {
+		size_t room = r->roles->room ? 2 * r->roles->room : 64;
+		struct role *list = mem_zero(room * sizeof(*list));
+
+		if (r->roles->count)
+			memcpy(list, r->roles->list, r->roles->count * sizeof(*list));
+		mem_free(r->roles->list);
+		r->roles->list = list;
+		r->roles->room = room;
+	}
+
+	role = &r->roles->list[r->roles->count++];
+	role->name = text_of(row->values[0], row->lens[0]);
+	role->secret = text_of(row->values[1], row->lens[1]);
+	role->expired_at = text_of(row->values[2], row->lens[2]);
+	return 0;
+}
+
+static int take_error(
+    void *ctx, const char *user, const struct error_fields *fields, struct err *err)
+{
+	(void)ctx;
+	if (strcmp(fields->sqlstate, SQLSTATE_INSUFFICIENT_PRIVILEGE) == 0)
+		return err_set(err,
+		    "role \"%s\" may not read pg_authid, where secrets are: log in as "
+		    "a "
+		    "superuser, or let one run GRANT SELECT ON pg_authid TO \"%s\"; "
+		    "where nobody may, use auth_query with a function",
+		    user, user);
+	return err_set(
+	    err, "the server refuses to tell its roles: %s", fields->message);
+}
+
+static void ready(void *ctx)
+{
+	struct role_reader *r = ctx;
+
+	if (r->is_asked)
+		pg_client_end(r->pg_client);
+	else
+		pg_client_ask(r->pg_client, query);
+	r->is_asked = true;
+}
+
+static const struct pg_client_ops reading_ops = {
+    .row = take_row,
+    .error = take_error,
+    .ready = ready,
+};
+
+/* Connects to the server that entry describes like an entry of [databases], with a
+ * user, and reads its roles.  verbose: logs as with so many -v; 0: logs nothing.  Free
+ * roles by roles_done, whatever the answer is. */
+static enum pg_client_answer roles_read(
+    struct roles *roles, const char *entry, int verbose, struct err *err)
+{
+	struct role_reader r = {.roles = roles};
+	enum pg_client_answer answer = PG_CLIENT_FAILED;
+
+	r.pg_client = pg_client_new(entry, verbose, &reading_ops, &r, err);
+	if (r.pg_client)
+		answer = pg_client_run(r.pg_client);
+	pg_client_free(&r.pg_client);
+	return answer;
+}
 
 /* ---- the server ---- */
 

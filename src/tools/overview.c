@@ -1,11 +1,14 @@
 /*
- * Prints the overview.  sizing.c computes the numbers; advice.c judges them.
+ * Prints the overview, for which sizing.c computes the numbers, and pieces of advice as
+ * the items of a list.
  */
 #include "tools/overview.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/wrapped.h"
 #include "conf/entry.h"
 #include "conf/setting_row.h"
@@ -47,7 +50,8 @@ static const struct row user_rows[] = {
 
 /* ---- a value and its origin ---- */
 
-void overview_put_place(
+/* Appends "line 7", with the file before it if that is not the ini file itself. */
+static void overview_put_place(
     struct buf *out, const struct config *c, const char *file, unsigned line)
 {
 	if (file && strcmp(file, c->file) != 0)
@@ -117,17 +121,6 @@ static struct scope scope_of(
     const struct overview *o, const struct level *database, const struct level *user)
 {
 	return (struct scope){user, database, &o->input->config->settings};
-}
-
-static void put_process(FILE *out, const struct overview *o)
-{
-	struct scope scope = scope_of(o, NULL, NULL);
-
-	wrapped_put(
-	    out, "", "Lines without a file are those of %s.", o->input->config->file);
-	fputs("\nThe process\n", out);
-	for (size_t i = 0; i < COUNT_OF(process_rows); i++)
-		put_row(out, o, scope, NULL, &process_rows[i]);
 }
 
 /* ---- databases ---- */
@@ -289,6 +282,17 @@ static void put_descriptors(FILE *out, const struct overview *o)
 	    "cancel request takes one more for a moment.");
 }
 
+static void put_process(FILE *out, const struct overview *o)
+{
+	struct scope scope = scope_of(o, NULL, NULL);
+
+	wrapped_put(
+	    out, "", "Lines without a file are those of %s.", o->input->config->file);
+	fputs("\nThe process\n", out);
+	for (size_t i = 0; i < COUNT_OF(process_rows); i++)
+		put_row(out, o, scope, NULL, &process_rows[i]);
+}
+
 void overview_put(FILE *out, const struct overview *o)
 {
 	put_process(out, o);
@@ -296,4 +300,45 @@ void overview_put(FILE *out, const struct overview *o)
 	put_users_own(out, o);
 	put_servers(out, o);
 	put_descriptors(out, o);
+}
+
+/* ---- advice ---- */
+
+static void __attribute__((format(printf, 4, 0)))
+put(struct advice *a, const char *file, unsigned line, const char *fmt, va_list ap)
+{
+	struct err text;
+	struct buf place;
+
+	vsnprintf(text.text, sizeof(text.text), fmt, ap);
+	buf_init(&place, 0);
+	if (line)
+		overview_put_place(&place, a->o->input->config, file, line);
+	if (a->count++ == 0)
+		fputs("\nAdvice\n", a->out);
+	wrapped_put(a->out, "  * ", "%s%s%s%s", text.text, line ? " (" : "",
+	    buf_text(&place), line ? ")" : "");
+	buf_done(&place);
+}
+
+void advice_give(struct advice *a, const struct setting *row, const char *fmt, ...)
+{
+	const struct config_place *place =
+	    row ? config_place(a->o->input->config, row) : NULL;
+	va_list ap;
+
+	va_start(ap, fmt);
+	put(a, place ? place->file : NULL, place && place->file ? place->line : 0, fmt,
+	    ap);
+	va_end(ap);
+}
+
+void advice_give_at(
+    struct advice *a, const char *file, unsigned line, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	put(a, file, line, fmt, ap);
+	va_end(ap);
 }

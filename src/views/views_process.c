@@ -370,3 +370,23 @@ void view_dns_zones(struct rows *rows)
 	if (rows->site->dns)
 		dns_walk_zones(rows->site->dns, put_zone, rows);
 }
+
+/* ---- SHOW WORKERS ---- */
+
+#include "views/views.def"
+
+void view_workers(struct rows *rows)
+{
+	const struct site *site = rows->site;
+	const struct loop_counts *counts = loop_counts(site->loop);
+	const struct transfer_counts *servers = &site->transfer_counts;
+	char worker[16] = "0";
+
+	if (site->worker && workers_is_control(site))
+		snprintf(worker, sizeof(worker), "control");
+	else if (site->worker)
+		snprintf(worker, sizeof(worker), "%u", site->worker->index);
+	row_begin(rows);
+	WORKERS_COLUMNS(CELL)
+	row_end(rows);
+}

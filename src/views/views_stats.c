@@ -1,5 +1,6 @@
 /*
- * Views of counters, per database and in total; they are added up when they are read.
+ * Views of counters and latencies, per database and in total; they are added up when
+ * they are read.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "pool/kept.h"
 #include "pool/pool.h"
 #include "pool/stats.h"
+#include "session/latency_walk.h"
 #include "session/workers.h"
 #include "views/views.def"
 #include "views/views.h"
@@ -188,4 +190,50 @@ void view_totals(struct rows *rows)
 #define FIGURE_PREFIX "avg_"
 	MORE_FIGURES(PUT_FIGURE, &sum->average)
 #undef FIGURE_PREFIX
+}
+
+/* ---- SHOW LATENCY ---- */
+
+#include "views/views.def"
+
+struct latency_view {
+	struct rows *rows;
+	struct latency_totals all;
+};
+
+static void put_kind(
+    struct rows *rows, const struct latency_totals *totals, enum latency_kind kind)
+{
+	const char *database = totals->database, *user = totals->user;
+	const struct histogram *total = totals->total[kind];
+	const struct histogram *recent = totals->recent[kind];
+
+	row_begin(rows);
+	LATENCY_COLUMNS(CELL)
+	row_end(rows);
+}
+
+static void put_latency(void *ctx, const struct latency_totals *totals)
+{
+	struct latency_view *view = ctx;
+
+	for (int kind = 0; kind < LATENCY_KINDS; kind++) {
+		if (!totals->total[kind])
+			continue;
+		put_kind(view->rows, totals, (enum latency_kind)kind);
+		histogram_merge(&view->all.total[kind], totals->total[kind]);
+		histogram_merge(&view->all.recent[kind], totals->recent[kind]);
+	}
+}
+
+void view_latency(struct rows *rows)
+{
+	struct latency_view view = {.rows = rows};
+
+	(void)latency_walk(rows->site, put_latency, &view);
+	for (int kind = 0; kind < LATENCY_KINDS; kind++) {
+		put_kind(rows, &view.all, (enum latency_kind)kind);
+		histogram_free(&view.all.total[kind]);
+		histogram_free(&view.all.recent[kind]);
+	}
 }

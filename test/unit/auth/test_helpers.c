@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "auth/helpers.h"
-#include "auth/key_job.h"
+#include "auth/key_cache.h"
 #include "base/mem.h"
 
 /* What a test sees of its jobs.  Only the loop's thread writes it, except the

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "auth/helpers.h"
-#include "auth/kerberos_job.h"
+#include "auth/kerberos.h"
 #include "base/mem.h"
 #include "keytab.h"
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "base/throttle.h"
+#include "base/cpu_time.h"
 
 enum { STEPS = 1000, SLEEPS_LEAST = 3, SLEEPS_MOST = 20 };
 

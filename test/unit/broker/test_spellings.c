@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "broker/spellings.h"
+#include "broker/login_params.h"
 #include "wire/codec.h"
 
 /* clang-format off: needs some of the headers above */

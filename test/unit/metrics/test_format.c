@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "metrics/format.h"
+#include "metrics/writer.h"
 
 #define PROTOBUF                                                                   \
 	"application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;" \

@@ -9,7 +9,6 @@
 
 #include <cmocka.h>
 
-#include "metrics/text.h"
 #include "metrics/writer.h"
 #include "views/show.h"
 
@@ -198,7 +197,7 @@ static void test_classic_histogram(void **state)
 
 	(void)state;
 	buf_init(&out, 0);
-	text_put_sample(&out, &query, &sample);
+	writer_put_sample(&out, &query, &sample);
 	assert_has(buf_text(&out), "q_bucket{le=\"0.25\"} 1\n"
 				   "q_bucket{le=\"1.0\"} 3\n"
 				   "q_bucket{le=\"4.0\"} 3\n"

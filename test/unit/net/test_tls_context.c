@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "certs.h"
-#include "net/tls_dates.h"
+#include "net/tls.h"
 #include "pair.h"
 
 static int make_certs(void **state)

@@ -15,7 +15,6 @@
 #include "auth/userlist.h"
 #include "base/text.h"
 #include "tools/make_userlist.h"
-#include "tools/secret_file.h"
 
 #define MD5_SECRET "md50123456789abcdef0123456789abcdef"
 #define SCRAM_SECRET                                    \

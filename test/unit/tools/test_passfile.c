@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "tools/passfile.h"
+#include "tools/libpq_entry.h"
 
 struct file {
 	char path[64];

@@ -9,7 +9,6 @@
 
 #include "base/mem.h"
 #include "wire/kept_settings.h"
-#include "wire/setting_names.h"
 
 /* clang-format off: needs some of the headers above */
 #include <cmocka.h>

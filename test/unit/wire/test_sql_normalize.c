@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/sql_normalize.h"
+#include "wire/sql_scan.h"
 
 /* clang-format off: needs some of the headers above */
 #include <cmocka.h>

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
-#include "conf/conninfo.h"
+#include "tools/libpq_entry.h"
 
 static struct buf pairs; /* the pairs of the last text, as "key=value;" */
 
