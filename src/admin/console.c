@@ -1,7 +1,3 @@
-/*
- * The protocol of the console: the answer to a login, messages, command lines, the end
- * of a connection.  verbs.c runs the commands.
- */
 #include "admin/console.h"
 
 #include <stdio.h>

@@ -1,7 +1,3 @@
-/*
- * Sends the slices of SHOW CLIENTS: some rows at a time, as fast as the console reads
- * them.
- */
 #include "admin/show_stream.h"
 
 #include "base/mem.h"

@@ -1,6 +1,3 @@
-/*
- * An algorithm of libcrypto, and the context in which it runs.
- */
 #include "auth/digest.h"
 
 #include <stdbool.h>

@@ -1,7 +1,3 @@
-/*
- * A login that LDAP or PAM decides, as a job.  external_auth_ldap.c and
- * external_auth_pam.c ask them.
- */
 #include "auth/external_auth.h"
 
 #include <string.h>

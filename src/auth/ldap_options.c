@@ -1,6 +1,3 @@
-/*
- * Parses, checks and uses the text of LDAP options.
- */
 #include "auth/ldap_options.h"
 
 #include <ctype.h>

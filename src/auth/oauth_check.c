@@ -1,6 +1,3 @@
-/*
- * Checks of tokens as jobs.
- */
 #include "auth/oauth_check.h"
 
 #include <string.h>

@@ -1,6 +1,3 @@
-/*
- * Counts of secrets by their number of rounds.
- */
 #include "auth/rounds.h"
 
 #include <stddef.h>

@@ -1,7 +1,3 @@
-/*
- * Key derivation for SCRAM-SHA-256 with libcrypto, and the verifiers made from the
- * keys.
- */
 #include "auth/scram_keys.h"
 
 #include <assert.h>

@@ -1,6 +1,3 @@
-/*
- * Growable bytes and the cursor.  Sizes come from peers, so an allocation may fail.
- */
 #include "base/buf.h"
 
 #include <assert.h>

@@ -1,6 +1,3 @@
-/*
- * Cuts commands into words.  auth/program.c runs them.
- */
 #include "base/command_line.h"
 
 #include <string.h>

@@ -1,6 +1,3 @@
-/*
- * Parses addresses to listen on.  Nothing is opened or looked up here.
- */
 #include "base/endpoints.h"
 
 #include <string.h>

@@ -1,6 +1,3 @@
-/*
- * Fills struct err.  Allocates nothing and prints nothing.
- */
 #include "base/err.h"
 
 #include <stdio.h>

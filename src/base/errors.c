@@ -1,6 +1,3 @@
-/*
- * Access to the table of errors.
- */
 #include "base/errors.h"
 
 #include <assert.h>

@@ -1,6 +1,3 @@
-/*
- * Compares files by what stat() says, so that an unchanged file need not be read again.
- */
 #include "base/file_id.h"
 
 #include <string.h>

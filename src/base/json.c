@@ -1,6 +1,3 @@
-/*
- * Writes texts as JSON strings.
- */
 #include "base/json.h"
 
 #include <stdbool.h>

@@ -1,6 +1,3 @@
-/*
- * Parses and compares the levels of lines.
- */
 #include "base/log_levels.h"
 
 #include <string.h>

@@ -1,6 +1,3 @@
-/*
- * Builds lines of the log as bytes.  base/log decides where they go.
- */
 #include "base/log_line.h"
 
 #include <inttypes.h>

@@ -1,6 +1,3 @@
-/*
- * Parses lists of networks and compares addresses with them.
- */
 #include "base/networks.h"
 
 #include <arpa/inet.h>

@@ -1,6 +1,3 @@
-/*
- * Carries the pool's verdicts out.  pool/pool.c decides, this file acts.
- */
 #include "broker/broker.h"
 
 #include <string.h>

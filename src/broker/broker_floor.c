@@ -1,6 +1,3 @@
-/*
- * Makes and frees the part of struct site that belongs to the broker floor.
- */
 #include "broker/broker_floor.h"
 
 #include "broker/broker.h"

@@ -1,7 +1,3 @@
-/*
- * The state of an attempt to open a server connection, and how it fails.
- * dial_exchange.c runs the attempt.
- */
 #include "broker/dial_attempt.h"
 
 #include "auth/helpers.h"

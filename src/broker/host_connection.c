@@ -1,6 +1,3 @@
-/*
- * Logs in to a host, and asks it for role, timeline and position.
- */
 #include "broker/host_connection.h"
 
 #include <assert.h>

@@ -1,7 +1,3 @@
-/*
- * Drives the watches of hosts with connections and questions, and tells all sites the
- * verdicts.
- */
 #include "broker/host_monitor.h"
 
 #include <stdio.h>

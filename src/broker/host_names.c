@@ -1,6 +1,3 @@
-/*
- * Looks names of hosts up, and tells all sites which have several addresses.
- */
 #include "broker/host_names.h"
 
 #include <stdlib.h>

@@ -1,6 +1,3 @@
-/*
- * Asks all sites which databases need the monitor of hosts, and as whom to log in.
- */
 #include "broker/host_survey.h"
 
 #include <string.h>

@@ -1,7 +1,3 @@
-/*
- * Agrees with a server on TLS, as the first step on a connection.  session/tls_setup.c
- * makes the contexts.
- */
 #include "broker/server_tls.h"
 
 #include <string.h>

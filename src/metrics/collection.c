@@ -1,7 +1,3 @@
-/*
- * The steps of a collection: it goes through one view after the other, on every site
- * that has rows of it.  The views write rows, the samples keep them.
- */
 #include "metrics/collection.h"
 
 #include "base/mem.h"

@@ -1,6 +1,3 @@
-/*
- * The rows of metrics.def.
- */
 #include "metrics/family.h"
 
 #define BY(n)                        n

@@ -1,6 +1,3 @@
-/*
- * A timer that stays set while a loop waits several times.
- */
 #include "net/alarm.h"
 
 #include <unistd.h>

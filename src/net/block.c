@@ -1,6 +1,3 @@
-/*
- * Blocks of received bytes and their pool.  Streams fill and send them.
- */
 #include "net/block.h"
 
 #include <assert.h>

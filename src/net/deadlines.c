@@ -1,6 +1,3 @@
-/*
- * A heap of deadlines.  The loop decides when to call them.
- */
 #include "net/deadlines.h"
 
 #include <stddef.h>

@@ -1,6 +1,3 @@
-/*
- * Watches the descriptors and timeouts of c-ares in the loop.
- */
 #include "net/dns_channel.h"
 
 #include <stdint.h>

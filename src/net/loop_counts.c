@@ -1,6 +1,3 @@
-/*
- * Counts the turns of a loop and their duration.
- */
 #include "net/loop_counts.h"
 
 void loop_counts_start(struct loop_counts *counts, uint64_t now_us, uint64_t busy_us)

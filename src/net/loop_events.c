@@ -1,6 +1,3 @@
-/*
- * Watches in the loop what libevent's events wait for.
- */
 #include "net/loop_events.h"
 
 #include <assert.h>

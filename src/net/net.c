@@ -1,6 +1,3 @@
-/*
- * Makes and frees what all streams of a thread share, and chooses the engine.
- */
 #include "net/net.h"
 
 #include "net/stream_parts.h"

@@ -1,7 +1,3 @@
-/*
- * Sockets: addresses, listening, accepting, connecting, options.  Nothing here waits
- * for sockets to be ready.
- */
 #include "net/sock.h"
 
 #include <arpa/inet.h>

@@ -1,7 +1,3 @@
-/*
- * Looks at names, at addresses and at the permissions of files.  The files themselves
- * have been read already.
- */
 #include "tools/advice_access.h"
 
 #include <string.h>

@@ -1,6 +1,3 @@
-/*
- * Asks a running pooler for RELOAD, and says what its console answers.
- */
 #include "tools/ask_reload.h"
 
 #include <stdbool.h>

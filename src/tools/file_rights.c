@@ -1,6 +1,3 @@
-/*
- * Reads permissions from the modes of a file and of the folders above it.
- */
 #include "tools/file_rights.h"
 
 #include <limits.h>

@@ -1,7 +1,3 @@
-/*
- * Reads a line without echo.  Signals that would end the process are blocked until the
- * terminal has been restored.
- */
 #include "tools/terminal.h"
 
 #include <errno.h>

@@ -1,6 +1,3 @@
-/*
- * The data of the live view, and the lines above the panel.
- */
 #include "top/board.h"
 
 #include <stdio.h>

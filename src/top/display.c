@@ -1,6 +1,3 @@
-/*
- * The terminal, by ncurses, which sends only changes to the terminal.
- */
 #include "top/display.h"
 
 #include <string.h>

@@ -1,6 +1,3 @@
-/*
- * Changes the choice of what is shown as keys are pressed.
- */
 #include "top/keys.h"
 
 #include <stdlib.h>

@@ -1,6 +1,3 @@
-/*
- * Tables of the console, as they were answered, and as columns on a screen.
- */
 #include "top/panel.h"
 
 #include <math.h>

@@ -1,6 +1,3 @@
-/*
- * Puts head, panel and foot together.
- */
 #include "top/screen.h"
 
 #include <string.h>

@@ -1,7 +1,3 @@
-/*
- * Asks the console of a pooler every second, and shows the answers.  screen.c, panel.c
- * and board.c format them.
- */
 #include "top/top.h"
 
 #include <poll.h>

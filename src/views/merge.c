@@ -1,6 +1,3 @@
-/*
- * Merges rows with the same key; the types of their columns (views.def) say how.
- */
 #include "views/merge.h"
 
 #include <assert.h>

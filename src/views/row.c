@@ -1,6 +1,3 @@
-/*
- * The rows of a view: writes cells of each type.
- */
 #include "views/row.h"
 
 #include <stdio.h>

@@ -1,8 +1,3 @@
-/*
- * SHOW FDS: everything that another process could take over, row by row.  The owner of
- * the process also gets each descriptor with its row, and the secrets; other consoles
- * see the rows only.
- */
 #include "views/views_fds.h"
 
 #include <stdio.h>

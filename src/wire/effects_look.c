@@ -1,6 +1,3 @@
-/*
- * Small functions that the parts of the scan share.
- */
 #include "wire/effects_look.h"
 
 #include <string.h>

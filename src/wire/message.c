@@ -1,6 +1,3 @@
-/*
- * The message table and the headers of frames.  Bodies are not read here.
- */
 #include "wire/message.h"
 
 #include <stdio.h>

@@ -1,6 +1,3 @@
-/*
- * Values by reading and key.
- */
 #include "wire/prepared_contexts.h"
 
 #include <assert.h>

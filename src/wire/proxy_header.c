@@ -1,7 +1,3 @@
-/*
- * Reads headers of the PROXY protocol: one line of text (version 1), or a binary block
- * with extensions, which are skipped (version 2).
- */
 #include "wire/proxy_header.h"
 
 #include <arpa/inet.h>

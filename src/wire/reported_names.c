@@ -1,6 +1,3 @@
-/*
- * A list that only grows: who reads it needs no lock.
- */
 #include "wire/reported_names.h"
 
 #include <pthread.h>
