@@ -313,6 +313,30 @@ static void who_comes_first_changes(void **state)
 	end(&r);
 }
 
+/* The pool's first client is served, and the next one waits for a connection of its
+ * own, for which the pool has another place: it looks for room at once, although the
+ * pool comes first as before and others of its clients still wait. */
+static void a_replication_client_becomes_the_first(void **state)
+{
+	struct limits_fixture r;
+	int limit;
+
+	(void)state;
+	begin(&r, "max_server_connections=2\n");
+	take(&r, r.a, 0, 0);
+	take(&r, r.b, 1, 1);
+	assert_non_null(want(&r, r.a, 2, &limit));
+	fixture_join(r.a, &r.requests[3]);
+	pool_ask(&r.requests[3], REQUEST_REPLICATION, ++r.w.now);
+	fixture_next(&r.w, r.a, VERDICT_NONE);
+	assert_non_null(want(&r, r.a, 4, &limit));
+	fixture_was_scheduled(&r.w, NULL);
+	assert_ptr_equal(
+	    fixture_give(&r.w, &r.slots[0], VERDICT_GRANT).request, &r.requests[2]);
+	assert_true(fixture_was_scheduled(&r.w, r.a));
+	end(&r);
+}
+
 /* A limit lowered at run time closes idle servers at once, others when idle. */
 static void a_lower_limit_counts_at_once(void **state)
 {
@@ -433,6 +457,7 @@ int main(void)
 	    cmocka_unit_test(nobody_starves),
 	    cmocka_unit_test(two_limits_at_once),
 	    cmocka_unit_test(who_comes_first_changes),
+	    cmocka_unit_test(a_replication_client_becomes_the_first),
 	    cmocka_unit_test(a_lower_limit_counts_at_once),
 	    cmocka_unit_test(cancels_do_not_count),
 	    cmocka_unit_test(not_all_may_be_pinned),
