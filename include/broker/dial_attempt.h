@@ -103,7 +103,8 @@ struct dial {
 	bool has_failed; /* the owner was told */
 	/* the connection has ended, but something that came before is not read yet */
 	bool has_ended;
-	bool is_judged; /* level is set: see dial_log_level */
+	struct later at_end; /* fails when that is read */
+	bool is_judged;      /* level is set: see dial_log_level */
 	enum log_level level;
 };
 

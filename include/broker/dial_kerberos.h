@@ -18,7 +18,7 @@ enum step dial_kerberos_continue(
 /* Is a step under way?  What the server sends meanwhile has to wait. */
 bool dial_kerberos_is_at_work(const struct server *server);
 /* The connection has ended meanwhile, or before the message that waits: that is read
- * first.  If it does not end the attempt, its deadline does, which comes soon. */
+ * first.  If it does not end the attempt, the end does. */
 void dial_kerberos_note_end(struct server *server);
 /* The time for the login is over while a KDC is asked: the attempt has failed, and it
  * is not the host's fault.  False: nothing is asked. */

@@ -12,6 +12,7 @@ void dial_free(struct server *server)
 		dns_cancel(&dial->query);
 	if (dial->job)
 		helpers_cancel(dial->job);
+	later_cancel(server->conn.site->loop, &dial->at_end);
 	if (dial->has_scram)
 		scram_client_done(&dial->scram);
 	kerberos_exchange_free(&dial->kerberos);

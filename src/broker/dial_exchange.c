@@ -57,9 +57,7 @@ static void dial_expired(struct conn *conn)
 {
 	struct server *server = conn_server(conn);
 
-	if (server->dial->has_ended)
-		dial_fail_network(server, error_text(ERROR_SERVER_CRASHED));
-	else if (!dial_kerberos_expired(server))
+	if (!dial_kerberos_expired(server))
 		dial_fail_network(server, "connect timeout");
 }
 

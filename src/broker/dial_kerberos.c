@@ -11,9 +11,6 @@
 #include "broker/dial_attempt.h"
 #include "session/tickets.h"
 
-/* How long what came before the end of a connection may take to be read. */
-enum { SOON_US = 10000 };
-
 static enum step fail(struct server *server, const struct err *err)
 {
 	char text[sizeof(err->text) + 32];
@@ -32,11 +29,24 @@ static void give_up_ticket(struct server *server)
 	server->dial->owner->retried(server);
 }
 
+static void fail_at_end(struct later *l)
+{
+	struct server *server = container_of(l, struct dial, at_end)->server;
+
+	/* what was read may need another step */
+	if (!dial_kerberos_is_at_work(server))
+		dial_fail_network(server, error_text(ERROR_SERVER_CRASHED));
+}
+
 void dial_kerberos_note_end(struct server *server)
 {
-	server->dial->has_ended = true;
-	if (!server->dial->job)
-		conn_set_deadline(&server->conn, conn_now(&server->conn) + SOON_US);
+	struct dial *dial = server->dial;
+
+	dial->has_ended = true;
+	dial->at_end.run = fail_at_end;
+	/* the message that waits has been put on the loop before */
+	if (!dial->job)
+		loop_later(server->conn.site->loop, &dial->at_end);
 }
 
 static void stepped(struct kerberos_job *job)
@@ -67,10 +77,10 @@ static void stepped(struct kerberos_job *job)
 		conn_send(&server->conn, &message);
 		buf_wipe_done(&message);
 	}
-	if (dial->has_ended)
-		dial_kerberos_note_end(server);
 	conn_resume(&server->conn);
 	conn_unpark(&server->conn);
+	if (dial->has_ended)
+		dial_kerberos_note_end(server);
 }
 
 static enum step submit(struct server *server, const uint8_t *data, size_t len)

@@ -98,7 +98,7 @@ def figures(root):
     acting = ["%s: %s" % (f, name) for f in files for name in acting_predicates(plain[f])]
     words = sorted(set(WORDS) & names_of(files, plain))
     found = {
-        "lines of src and include": (sum(text.count("\n") for text in texts.values()), []),
+        "lines of src and include": (104517sum(text.count("\n") for text in texts.values()), []),
         "files of src/daemon": (sum(f.startswith("src/daemon/") for f in files), []),
         "static functions of three lines or less with one caller":
             (sum(lines <= 3 for _, _, lines in called), ["%s: %s" % c[:2] for c in called if c[2] <= 3]),
