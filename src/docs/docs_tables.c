@@ -56,9 +56,9 @@ int docs_states(FILE *out, const char *as)
 		    row->column, row->help);
 		const char *separator = "";
 
-		for (unsigned i = 0; i < STATES; i++)
-			if (row->successors & 1u << (SLOT_NONE + 1 + i)) {
-				fprintf(out, "%s%s", separator, state_rows[i].shown);
+		for (unsigned next = 0; next < STATES; next++)
+			if (row->successors & 1u << (SLOT_NONE + 1 + next)) {
+				fprintf(out, "%s%s", separator, state_rows[next].shown);
 				separator = ", ";
 			}
 		fprintf(out, " | %s |\n", row->deadline);

@@ -6,10 +6,10 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (105293, 76000),
+    "lines of src and include": (104603, 76000),
     "files of src/daemon": (26, 26),
     "static functions of three lines or less with one caller": (21, 60),
-    "static functions with one caller": (994, 1000),
+    "static functions with one caller": (995, 1000),
     "predicates that act": (0, 0),
     "members of struct pool": (36, 40),
     "members of struct link": (25, 25),
@@ -98,7 +98,7 @@ def figures(root):
     acting = ["%s: %s" % (f, name) for f in files for name in acting_predicates(plain[f])]
     words = sorted(set(WORDS) & names_of(files, plain))
     found = {
-        "lines of src and include": (104517sum(text.count("\n") for text in texts.values()), []),
+        "lines of src and include": (sum(text.count("\n") for text in texts.values()), []),
         "files of src/daemon": (sum(f.startswith("src/daemon/") for f in files), []),
         "static functions of three lines or less with one caller":
             (sum(lines <= 3 for _, _, lines in called), ["%s: %s" % c[:2] for c in called if c[2] <= 3]),
