@@ -111,12 +111,15 @@ static void give_back(struct taking *t)
 		loop_stop(t->d->site.loop);
 }
 
-/* The old process takes no more frames: it was killed, or it has given up and says so
- * in what has not been read yet.  taking_due finds out which. */
+/* The old process takes no more frames.  If it was killed, the connection has ended. If
+ * it cannot read, it gives up and says so: it could not if this process ended the
+ * connection first, and would be taken for dead if it ended soon after that.  Only if
+ * it stands still the connection is cut. */
 static void hang_up(struct taking *t)
 {
 	t->is_cut = true;
-	deadline_set(t->d->site.loop, &t->due, loop_now(t->d->site.loop));
+	deadline_set(t->d->site.loop, &t->due,
+	    loop_now(t->d->site.loop) + SEND_PATIENCE_MS * UINT64_C(1000));
 }
 
 /* What was sent cannot be taken over: tells the old process, which continues. */

@@ -3,6 +3,7 @@ killed. Whoever is able to serve serves: before the decision the old process, af
 
 import os
 import resource
+import select
 import signal
 import socket
 import subprocess
@@ -538,6 +539,29 @@ def test_an_old_process_that_cuts_a_later_round_goes_on(steps, how, workers):
     assert everybody.served() == CLIENTS
     late.close()
     assert old.wait_exit() == 0
+
+
+def test_an_old_process_that_gives_up_a_later_round_may_end_soon_after(steps):
+    """It cannot read, and so the new one cannot answer, but waits for what the old one says. What was handed
+    over is not true any more, because the old one has served its clients since."""
+    old, new, between, everybody, _ = later_round(steps, 1)
+    between.pass_on("e")
+    between.agree("r")
+    _, decision = between.pass_on("g", False)
+    between.old.close()
+    old.wait_log("takes no more clients")
+    old.expected_exit = -signal.SIGKILL
+    old.process.kill()
+    old.process.wait()
+    between.new.sock.shutdown(socket.SHUT_RD)
+    between.new.give(decision)
+    time.sleep(0.3)  # The time matters: the new process could end the connection.
+    between.new.give(Frame("x", b"a reason"))
+    gone = select.poll()
+    gone.register(between.new.sock, 0)
+    waiting.wait_for(lambda: gone.poll(0), "the new process has closed the connection")
+    assert everybody.served() == CLIENTS
+    assert "in the middle of the takeover" not in new.log()
 
 
 def test_an_older_process_removes_the_pidfile_without_looking(steps):

@@ -865,6 +865,7 @@ static void handle_describe(struct session *s, struct cursor *c)
 	uint8_t what = cursor_u8(c);
 	const char *name = cursor_str(c);
 
+	SEEN("server %u: Describe %c %s", s->pid, what, name);
 	if (what == 'S') {
 		struct statement *st = find_statement(&s->statements, name);
 		if (!st) {
