@@ -23,6 +23,8 @@ void conn_limits_unclaim(struct pool *pool);
 /* A slot of this pool, which need not exist at this worker, no longer counts. */
 void conn_limits_uncount(
     struct central_view *view, struct central_pool *whole, bool is_cancel);
+/* The limit that is in force for this pool; 0: there is none. */
+int conn_limits_limit(const struct pool *pool, enum conn_limit kind);
 /* Whether the limit has no room for another slot of this pool. */
 bool conn_limits_is_full(const struct pool *pool, enum conn_limit kind);
 /* Whether more slots stay with their clients (pins.h) than the limit allows.  At least

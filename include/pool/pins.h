@@ -9,7 +9,8 @@
 #include "pool/pool.h"
 
 /* How many servers of the pool may be pinned: max_pinned_servers, but at least one goes
- * round.  So it is under each limit that pools share. */
+ * round.  A pool is as large as its size and the limits that pools share allow, and
+ * under each of these at least one goes round, too. */
 int pins_most(const struct pool *pool);
 /* How many are, at all workers. */
 int pins_count(const struct pool *pool);

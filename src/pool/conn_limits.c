@@ -47,8 +47,7 @@ static struct central_limit *limit_at(const struct pool *pool, enum conn_limit k
 	return pool->part.whole->limits[kind];
 }
 
-/* 0: there is no limit. */
-static int limit_of(const struct pool *pool, enum conn_limit kind)
+int conn_limits_limit(const struct pool *pool, enum conn_limit kind)
 {
 	int limit;
 
@@ -63,21 +62,21 @@ static int limit_of(const struct pool *pool, enum conn_limit kind)
 
 bool conn_limits_is_full(const struct pool *pool, enum conn_limit kind)
 {
-	int limit = limit_of(pool, kind);
+	int limit = conn_limits_limit(pool, kind);
 
 	return limit && central_read(&limit_at(pool, kind)->servers) >= limit;
 }
 
 bool conn_limits_is_pinned(const struct pool *pool, enum conn_limit kind)
 {
-	int limit = limit_of(pool, kind);
+	int limit = conn_limits_limit(pool, kind);
 
 	return limit && central_read(&limit_at(pool, kind)->pinned) >= limit;
 }
 
 bool conn_limits_is_exceeded(const struct pool *pool, enum conn_limit kind)
 {
-	int limit = limit_of(pool, kind);
+	int limit = conn_limits_limit(pool, kind);
 
 	return limit && central_read(&limit_at(pool, kind)->servers) > limit;
 }
@@ -177,7 +176,7 @@ static void want(struct pool *pool, enum conn_limit kind, bool is_wanted)
 	atomic_fetch_add(
 	    &view->central->starving, (int)is_wanted - (int)heap_has(node));
 	if (is_wanted)
-		limit->most = limit_of(pool, kind);
+		limit->most = conn_limits_limit(pool, kind);
 	put(&limit->starving, node, is_wanted, conn_limits_place(pool, kind));
 	after = first_of(limit);
 	if (after && (leaves || after != before))
@@ -205,7 +204,7 @@ unsigned conn_limits_limited(const struct pool *pool)
 	unsigned limited = 0;
 
 	for (enum conn_limit kind = 0; kind < CONN_LIMIT_COUNT; kind++)
-		limited |= limit_of(pool, kind) ? CONN_LIMIT_BIT(kind) : 0;
+		limited |= conn_limits_limit(pool, kind) ? CONN_LIMIT_BIT(kind) : 0;
 	return limited;
 }
 
@@ -242,7 +241,7 @@ const char *conn_limits_lacked(const struct pool *pool, int *limit)
 	while (!(wanted & CONN_LIMIT_BIT(kind)) ||
 	       (!conn_limits_is_full(pool, kind) && wanted >> (kind + 1)))
 		kind++;
-	*limit = limit_of(pool, kind);
+	*limit = conn_limits_limit(pool, kind);
 	return settings[kind];
 }
 
@@ -270,7 +269,8 @@ enum conn_limit conn_limits_before(const struct pool *pool, uint64_t *place_us)
 	for (enum conn_limit kind = 0; kind < CONN_LIMIT_COUNT; kind++) {
 		const struct central_part *other = other_first(pool, kind);
 		uint64_t theirs_us = other ? other->rooms[kind].key : UINT64_MAX;
-		if (limit_of(pool, kind) && theirs_us < conn_limits_place(pool, kind) &&
+		if (conn_limits_limit(pool, kind) &&
+		    theirs_us < conn_limits_place(pool, kind) &&
 		    theirs_us < *place_us) {
 			found = kind;
 			*place_us = theirs_us;
@@ -362,7 +362,7 @@ void conn_limits_note(struct pool *pool)
 {
 	struct heap *spare = &pool->database->catalog->spare;
 	struct heap_node *node = &pool->turn.spare_node;
-	bool is_wanted = limit_of(pool, CONN_LIMIT_PROCESS) &&
+	bool is_wanted = conn_limits_limit(pool, CONN_LIMIT_PROCESS) &&
 			 list_is_empty(&pool->part.waiters) &&
 			 (!list_is_empty(&pool->slots[SLOT_IDLE]) ||
 			     !list_is_empty(&pool->slots[SLOT_USED]));

@@ -12,6 +12,11 @@ int pins_most(const struct pool *pool)
 	int wanted = scope_max_pinned_servers(scope_of_pool(pool));
 	int size = pool_size(pool);
 
+	for (int kind = 0; kind < CONN_LIMIT_COUNT; kind++) {
+		int limit = conn_limits_limit(pool, (enum conn_limit)kind);
+		if (limit && (!size || limit < size))
+			size = limit;
+	}
 	if (!size)
 		return wanted ? wanted : INT_MAX;
 	return wanted && wanted < size ? wanted : wanted ? size - 1 : size / 2;

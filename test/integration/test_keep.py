@@ -302,6 +302,19 @@ def test_limit(make, size, most, may):
     assert len(kinds(pooler)) == may
 
 
+@pytest.mark.parametrize("limit", ["max_db_connections", "max_user_connections", "max_server_connections"])
+def test_limit_of_connections_that_is_smaller(make, limit):
+    """Somebody is always served."""
+    pooler = make(8, **{limit: 3, "max_pinned_servers": 5})
+    clients = [owner(pooler) for _ in range(4)]
+    for client in clients[:2]:
+        client.query("create temp table left_here (a int)")
+    for client in clients[2:]:
+        error = error_of(client.query("create temp table left_here (a int)", check=False))
+        assert error["M"] == FULL % "CREATE TEMP" and "2, of which 2 may be" in error["D"]
+        assert client.value("select 1") == "1"
+
+
 def test_limit_is_noticed_at_the_end(make, pg):
     """What no text tells is lost behind its transaction, which stays committed."""
     pg.do("create or replace function locks() returns int language sql as "
