@@ -117,7 +117,7 @@ $(OUT)/flags: ;
 # ------------------------------------------------------------------- floors
 
 # From the top down, which is also the order in which archives are linked.
-FLOORS := docs top tools daemon admin metrics views login relay handoff cancel broker session pool wire auth net conf base
+FLOORS := top tools daemon admin metrics views login relay handoff cancel broker session pool wire auth net conf base
 
 below_base    := base
 below_wire    := wire base
@@ -140,7 +140,6 @@ below_metrics := metrics $(below_views)
 below_daemon  := daemon metrics $(below_admin)
 below_tools   := tools $(below_daemon)
 below_top     := top $(below_tools)
-below_docs    := docs metrics $(below_admin)
 
 libs = $(foreach f,$(FLOORS),$(if $(filter $f,$(1)),$(OUT)/lib$f.a))
 
@@ -173,12 +172,7 @@ $(OUT)/obj/%.o: %.c $(OUT)/flags $(BUILD)/config.mk
 # The page is a part of this object as it is.
 $(OUT)/obj/src/metrics/page.o: src/metrics/page.html
 
-# What prints the tables of the documents belongs to the build, not to the program.
-DOCS := $(OUT)/docs
-
-$(BIN): $(MAIN_OBJ) $(call libs,$(filter-out docs,$(FLOORS)))
-$(DOCS): $(call libs,$(below_docs))
-$(BIN) $(DOCS):
+$(BIN): $(MAIN_OBJ) $(call libs,$(FLOORS))
 	@echo "  LINK $@"
 	@$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_ALL)
 
@@ -220,7 +214,7 @@ unit-$(1): $$(UNIT_$(1))
 endef
 $(foreach f,$(FLOORS),$(eval $(call unit_rules,$f)))
 # Lower floors run first, because their failures explain those above.
-UNIT := $(foreach f,base wire auth net conf pool session broker cancel handoff relay login views admin metrics daemon tools top docs,$(UNIT_$f))
+UNIT := $(foreach f,base wire auth net conf pool session broker cancel handoff relay login views admin metrics daemon tools top,$(UNIT_$f))
 
 # Tests with several threads, which VARIANT=tsan checks.
 THREADED := $(filter $(addprefix $(OUT)/test/unit/,auth/test_helpers% auth/test_external_auth% auth/test_password_job% auth/test_kerberos% wire/test_prepared_store% net/test_mailbox% net/test_stream_detach% session/test_cancel_keys% session/test_passwords% pool/test_central% session/test_workers% broker/test_dial% login/test_%),$(UNIT))
@@ -304,7 +298,7 @@ NTH_OBJ  := $(OUT)/obj/test/nth/nth_calls.o
 NTH_WRAP := open write ares_getaddrinfo SSL_CTX_use_certificate_chain_file SSL_CTX_use_PrivateKey_file \
 	$(shell sed -n 's/^CALL.[^,]*, \([A-Za-z_0-9]*\),.*/\1/p' test/nth/nth_calls.c)
 -include $(NTH_OBJ:.o=.d)
-$(NTH): $(NTH_OBJ) $(MAIN_OBJ) $(call libs,$(filter-out docs,$(FLOORS)))
+$(NTH): $(NTH_OBJ) $(MAIN_OBJ) $(call libs,$(FLOORS))
 	@mkdir -p $(@D)
 	@$(CC) $(LDFLAGS_ALL) -fno-lto $(NTH_WRAP:%=-Wl,--wrap=%) -o $@ $^ $(LIBS_ALL)
 
@@ -386,8 +380,8 @@ check-portable:
 	        $(CPPFLAGS_ALL) $(CFLAGS_ALL) $$file || exit 1; done
 	@+$(MAKE) OUT=$(OUT)/portable CPPFLAGS='$(CPPFLAGS) -DNET_PORTABLE' unit-portable
 
-check-docs: $(DOCS)
-	@test/check/docs.py $(DOCS)
+check-docs:
+	@test/check/docs.py $(CC)
 
 check-dist: dist
 	@test/check/dist $(DIST) '$(CC)'
@@ -433,8 +427,8 @@ oracle: $(BIN) setup-venv
 # ---------------------------------------- documents, formatting and structure
 
 .PHONY: docs html format format-check lint
-docs: $(DOCS)
-	@test/check/docs.py --write $(DOCS)
+docs:
+	@test/check/docs.py --write $(CC)
 # The documents as pages for a browser, by Sphinx.
 html:
 	@test/setup/venv $(abspath $(BUILD))/html-venv test/check/pages-requirements.txt

@@ -30,7 +30,6 @@ struct verb {
 	const char *name;
 	const char *arguments; /* see commands.def */
 	const char *usage;
-	const char *help;
 	void (*run)(const struct order *order);
 	bool is_for_anyone;
 };

@@ -47,8 +47,6 @@ const char *error_name(enum error_id id);
 const char *error_sqlstate(enum error_id id);
 /* The setting whose limit was reached, or NULL. */
 const char *error_setting(enum error_id id);
-/* Why the error happens, in whole sentences. */
-const char *error_cause(enum error_id id);
 /* What to do about the error, in whole sentences. */
 const char *error_remedy(enum error_id id);
 /* The printf format of the message. */

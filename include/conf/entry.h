@@ -37,7 +37,6 @@ struct entry_key {
 	enum entry_type type;
 	size_t offset;
 	unsigned flags;
-	const char *help;
 };
 
 /* Returns a key of the table by its index; NULL behind the last one. */

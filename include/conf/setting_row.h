@@ -22,18 +22,6 @@ enum setting_type {
 	SETTING_ENUM,
 };
 
-/* The chapters of the manual, in order. */
-enum setting_group {
-	GROUP_PROCESS,
-	GROUP_POOLING,
-	GROUP_AUTH,
-	GROUP_HEALTH,
-	GROUP_DNS,
-	GROUP_TLS,
-	GROUP_NETWORK,
-	GROUP_COUNT,
-};
-
 /* Where a setting may stand in addition to [pgbouncer]. */
 enum setting_level {
 	LEVEL_GLOBAL = 0,
@@ -79,7 +67,6 @@ struct setting {
 	const char *name;
 	enum setting_type type;
 	enum setting_level level;
-	enum setting_group group;
 	unsigned flags;
 	/* NULL: no default; unset until the file or SET gives a value */
 	const char *default_text;
@@ -89,8 +76,6 @@ struct setting {
 	/* INT and UINT: the range; ENUM: max is the index of the last word */
 	long long min, max;
 	const char *const *words; /* only for ENUM */
-	const char *help;         /* one line without a full stop */
-	const char *details;      /* sentences for the manuals */
 };
 
 /* Parses text into a member outside of struct settings; otherwise like

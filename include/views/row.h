@@ -37,7 +37,6 @@ extern const struct cell_type cell_text, cell_int4, cell_int8, cell_numeric, cel
 struct column {
 	const char *name;
 	const struct cell_type *type;
-	const char *help;
 };
 
 /* Receives the cells instead of a DataRow made of them. */

@@ -12,7 +12,6 @@
 
 struct view {
 	const char *name;
-	const char *help;
 	const struct column *columns;
 	size_t column_count; /* 0: no row set */
 	view_walk_fn *walk;  /* NULL: no rows; the console sends a notice (HELP) */

@@ -22,8 +22,8 @@
 #include "wire/codec.h"
 
 static const struct column explain_columns[] = {
-    {"item", &cell_text, NULL},
-    {"value", &cell_text, NULL},
+    {"item", &cell_text},
+    {"value", &cell_text},
 };
 
 enum { EXPLAIN_COLUMNS = sizeof(explain_columns) / sizeof(explain_columns[0]) };

@@ -139,7 +139,7 @@ const struct driver_param *driver_param_find(const char *name)
 
 void driver_param_put(const struct driver_param *param, struct buf *out)
 {
-	const struct column column = {param->name, &cell_text, NULL};
+	const struct column column = {param->name, &cell_text};
 	struct rows rows;
 
 	show_put_columns(&column, 1, out);

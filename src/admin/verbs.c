@@ -25,7 +25,7 @@
 #define ANYONE true
 #define ADMIN  false
 #define COMMAND(name, arguments, rights, handler, usage, help) \
-	{#name, arguments, usage, help, handler, rights},
+	{#name, arguments, usage, handler, rights},
 static const struct verb verbs[] = {
 #include "admin/commands.def"
 };

@@ -7,10 +7,10 @@
 #define ERROR  "ERROR"
 #define EITHER "ERROR or FATAL"
 static const struct {
-	const char *name, *severity, *sqlstate, *setting, *text, *cause, *remedy;
+	const char *name, *severity, *sqlstate, *setting, *text, *remedy;
 } error_rows[ERROR_COUNT] = {
 #define ERROR_ROW(id, severity, sqlstate, setting, text, cause, remedy) \
-	[ERROR_##id] = {#id, severity, sqlstate, setting, text, cause, remedy},
+	[ERROR_##id] = {#id, severity, sqlstate, setting, text, remedy},
 #include "base/errors.def"
 #undef ERROR_ROW
 };
@@ -31,11 +31,6 @@ const char *error_severity(enum error_id id)
 const char *error_setting(enum error_id id)
 {
 	return error_rows[id].setting;
-}
-
-const char *error_cause(enum error_id id)
-{
-	return error_rows[id].cause;
 }
 
 const char *error_remedy(enum error_id id)

@@ -25,7 +25,7 @@ enum { WEIGHT_MAX = 1000000 };
 
 static const struct entry_key database_keys[] = {
 #define DATABASE_KEY(key, member, type, flags, help) \
-	{#key, ENTRY_##type, offsetof(struct database_config, member), flags, help},
+	{#key, ENTRY_##type, offsetof(struct database_config, member), flags},
 #include "conf/database_keys.def"
 #undef DATABASE_KEY
 };
@@ -40,7 +40,7 @@ static const struct {
 
 static const struct entry_key peer_keys[] = {
 #define PEER_KEY(key, member, type, flags, help) \
-	{#key, ENTRY_##type, offsetof(struct peer_config, member), flags, help},
+	{#key, ENTRY_##type, offsetof(struct peer_config, member), flags},
 #include "conf/peer_keys.def"
 #undef PEER_KEY
 };

@@ -73,73 +73,12 @@ static const char *const io_engine_words[] = {
 };
 
 /* Index 0 is auto; any other index is the number itself. */
-static const char *const workers_words[] = {
-    "auto",
-    "1",
-    "2",
-    "3",
-    "4",
-    "5",
-    "6",
-    "7",
-    "8",
-    "9",
-    "10",
-    "11",
-    "12",
-    "13",
-    "14",
-    "15",
-    "16",
-    "17",
-    "18",
-    "19",
-    "20",
-    "21",
-    "22",
-    "23",
-    "24",
-    "25",
-    "26",
-    "27",
-    "28",
-    "29",
-    "30",
-    "31",
-    "32",
-    "33",
-    "34",
-    "35",
-    "36",
-    "37",
-    "38",
-    "39",
-    "40",
-    "41",
-    "42",
-    "43",
-    "44",
-    "45",
-    "46",
-    "47",
-    "48",
-    "49",
-    "50",
-    "51",
-    "52",
-    "53",
-    "54",
-    "55",
-    "56",
-    "57",
-    "58",
-    "59",
-    "60",
-    "61",
-    "62",
-    "63",
-    "64",
-};
+static const char *const workers_words[] = {"auto", "1", "2", "3", "4", "5", "6", "7",
+    "8", "9", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20", "21",
+    "22", "23", "24", "25", "26", "27", "28", "29", "30", "31", "32", "33", "34", "35",
+    "36", "37", "38", "39", "40", "41", "42", "43", "44", "45", "46", "47", "48", "49",
+    "50", "51", "52", "53", "54", "55", "56", "57", "58", "59", "60", "61", "62", "63",
+    "64"};
 
 static const char *const log_format_words[] = {
     [LOG_FORMAT_PLAIN] = "plain",
@@ -180,8 +119,8 @@ static const struct setting rows[] = {
 #define OFFSET_BOTH(name)     offsetof(struct level, name)
 #define SETTING(                                                                \
     name, type, level, group, flags, default_text, range, words, help, details) \
-	{#name, SETTING_##type, LEVEL_##level, group, flags, default_text,      \
-	    OFFSET_##level(name), range, words, help, details},
+	{#name, SETTING_##type, LEVEL_##level, flags, default_text,             \
+	    OFFSET_##level(name), range, words},
 #include "conf/settings.def"
 #undef SETTING
 };

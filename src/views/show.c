@@ -19,18 +19,17 @@ enum { COLUMNS_MOST = 32 };
 #define ADMIN  true
 
 /* ends with an empty row, because an array must not be empty */
-#define COLUMN(name, type, value, help) {#name, &cell_##type, help},
+#define COLUMN(name, type, value, help) {#name, &cell_##type},
 #define VIEW_ARRAY(name, line, rights, sites, walk, columns, help) \
-	static const struct column columns_of_##name[] = {         \
-	    columns(COLUMN){NULL, NULL, NULL}};
+	static const struct column columns_of_##name[] = {columns(COLUMN){NULL, NULL}};
 VIEWS(VIEW_ARRAY)
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define CONTROL         false, 0, 0
 #define EACH            true, 0, 0
 #define BY(n, m)        false, n, m
-#define VIEW_ROW(name, line, rights, sites, walk, columns, help)                      \
-	{#name, help, columns_of_##name, COUNT_OF(columns_of_##name) - 1, walk, line, \
+#define VIEW_ROW(name, line, rights, sites, walk, columns, help)                \
+	{#name, columns_of_##name, COUNT_OF(columns_of_##name) - 1, walk, line, \
 	    rights, sites},
 static const struct view views[] = {VIEWS(VIEW_ROW)};
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compares the generated documents with doc/in and the program's tables.
-docs.py DOCS compares them; docs.py --write DOCS writes them.
+docs.py CC compares them; docs.py --write CC writes them.  CC: the command of a C compiler.
 
-The prose is in doc/in, one text per document.  A line @TABLE@ in it stands for what DOCS,
-the program of src/docs, prints for it.  In a manual page, a line with the name of another
+The prose is in doc/in, one text per document.  A line @TABLE@ in it stands for
+that table (tables.py).  In a manual page, a line with the name of another
 text (@settings.md@) stands for the chapters of that text, so that the reference and the
 manual page share their prose.  A picture is drawn from a text in doc/in/pictures.
 """
@@ -11,7 +11,6 @@ import argparse
 import difflib
 import os
 import re
-import subprocess
 import sys
 
 sys.dont_write_bytecode = True
@@ -19,6 +18,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import links  # noqa: E402
 import pictures  # noqa: E402
+import tables  # noqa: E402
 
 TOP = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
 
@@ -43,16 +43,6 @@ def read(path):
             return f.read()
     except FileNotFoundError:
         return ""
-
-
-def table(program, what, form):
-    """The program's output, which replaces a line @TABLE@ in a document."""
-    done = subprocess.run([program, what, form], stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
-    if done.returncode != 0:
-        sys.exit("%s %s %s: exit status %d: %s" % (
-            program, what, form, done.returncode, done.stderr.decode("utf-8", "replace")))
-    return done.stdout.decode("utf-8").strip("\n")
 
 
 def troff(text):
@@ -84,7 +74,7 @@ def troff_of(text):
     return "\n".join(troff_block(block) for block in re.split(r"\n\n+", chapters.strip("\n")))
 
 
-def made(path, program):
+def made(path, source):
     """The text of the generated document."""
     name = os.path.basename(path)
     if name.endswith(".svg"):
@@ -96,18 +86,19 @@ def made(path, program):
     if form == "man":
         text = PLACE.sub(lambda place: troff_of(read("doc/in/" + place[1])) if place[1].endswith(".md")
                          else place[0], text)
-    text = PLACE.sub(lambda place: table(program, place[1], form), text)
+    text = PLACE.sub(lambda place: source.table(place[1], form), text)
     return (first % (ORIGIN % name) if first else "") + text
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--write", action="store_true")
-    parser.add_argument("program")
+    parser.add_argument("cc", nargs="+")
     args = parser.parse_args()
+    source = tables.Tables(TOP, args.cc)
     passed = failed = 0
     for path in DOCUMENTS:
-        fresh = made(path, os.path.abspath(args.program))
+        fresh = made(path, source)
         if args.write:
             if fresh != read(path):
                 with open(os.path.join(TOP, path), "w", encoding="utf-8") as f:

@@ -30,6 +30,7 @@ import structure  # noqa: E402
 import settings  # noqa: E402
 import sqlstates  # noqa: E402
 import symbols  # noqa: E402
+import tables  # noqa: E402
 import words  # noqa: E402
 
 GUARDED = "#ifndef %s\n#define %s\n%s\n#endif\n"
@@ -282,13 +283,19 @@ int a(void)
         page = (".SH ONE [a-b]\n.PP\n\\&.it\\(aqs _x\n@rows@\n.SH TWO WORDS\n"
                 ".TP\n.B a _b\nc, d\n.PP\n.RS 4\n.nf\na\\-b\n\\(aqc\n.fi\n.RE")
         self.assertEqual(docs.troff_of(text), page)
-        program = os.path.join(self.root, "program")
-        self.put("program", "#!/bin/sh\necho \"$*\"\n")
-        os.chmod(program, 0o755)
-        self.assertEqual(docs.table(program, "rows", "md"), "rows md")
-        self.put("program", "#!/bin/sh\nexit 1\n")
-        with self.assertRaises(SystemExit):
-            docs.table(program, "rows", "md")
+
+    def test_tables(self):
+        """Strings of several parts, | within them, NULL, and macros within a table."""
+        row = tables.ROW.findall('ROW views | "a|\\"b" " END\\n" | NULL | "" END ROW other | "c" END')
+        self.assertEqual([name for name, _ in row], ["views", "other"])
+        self.assertEqual(tables.cells(row[0][1]), ['a|"b END\n', None, ""])
+        source = tables.Tables(docs.TOP, ["cc"])
+        self.assertIn("| `pgbouncer_pools_server_idle_connections` | gauge |", source.table("metrics", "md"))
+        self.assertTrue(all(cause.endswith(".") for *_, cause, _ in source.rows["errors"]))
+        for form, before, after in (("md", "\n#### ", "\n"), ("man", "\n\\fB", "\\fR\n"), ("ini", "\n;", " =")):
+            text = source.table("settings", form)
+            self.assertTrue(all(before + name + after in text for name in source.names))
+        self.assertEqual(source.linked("see auth_user, user and a_b", "user"), "see [auth\\_user](#auth_user), user and a\\_b")
 
     def test_citations(self):
         self.put("doc/a.md", "# A\n\n## 1. One\n\n### 1.2 Two\n\n## 3 Three\n")

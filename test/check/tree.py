@@ -7,7 +7,7 @@ TOP_FILES = ("Makefile", "configure.ac", "README.md", "CHANGELOG.md", "CONTRIBUT
 
 LEVELS = {"base": 1, "wire": 2, "auth": 2, "net": 2, "conf": 2, "pool": 3, "session": 4,
           "broker": 5, "cancel": 6, "handoff": 6, "login": 7, "relay": 7, "views": 8,
-          "admin": 9, "metrics": 9, "daemon": 10, "tools": 11, "top": 12, "docs": 12, "main": 13}
+          "admin": 9, "metrics": 9, "daemon": 10, "tools": 11, "top": 12, "main": 13}
 
 
 def files(root):

@@ -6,9 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/text.h"
+#include "conf/config.h"
 #include "conf/setting_row.h"
 
 struct fixture {
@@ -290,6 +293,66 @@ static void tls_settings_together(void **state)
 	    f->err.text, "client_tls_sslmode requires client_tls_ca_file");
 }
 
+static void no_warning(void *ctx, const char *where, const char *text)
+{
+	(void)ctx;
+	fail_msg("%s: %s", where, text);
+}
+
+static struct config *load(const char *text)
+{
+	char path[] = "/tmp/test-settings-XXXXXX";
+	int fd = mkstemp(path);
+	struct config *c;
+	struct err err;
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	close(fd);
+	c = config_load(path, NULL, NULL, no_warning, NULL, &err);
+	unlink(path);
+	assert_non_null(c);
+	return c;
+}
+
+/* The sample file loads, also with every commented default switched on, and then gives
+ * the defaults. */
+static void sample_of_settings_is_valid(void **state)
+{
+	struct fixture *f = *state;
+	const struct setting *row;
+	char *text = text_read_file("etc/pgbouncer.ini", NULL, &f->err);
+	struct config *c;
+
+	assert_non_null(text);
+	c = load(text);
+	assert_int_equal(c->settings.global.pool_mode, POOL_MODE_TRANSACTION);
+	config_unref(&c);
+
+	for (char *p = strstr(text, "[pgbouncer]"); (p = strstr(p, "\n;")); p++)
+		p[1] = ' ';
+	/* the active lines would come later, so they are taken out */
+	for (char *p = text; (p = strstr(p, "\n")); p++)
+		if (p[1] >= 'a' && p[1] <= 'z')
+			p[1] = '#';
+	c = load(text);
+	for (size_t i = 0; (row = setting_at(i)); i++)
+		if (setting_default(row))
+			assert_true(setting_is_equal(row, &c->settings, &f->s));
+	config_unref(&c);
+	mem_free(text);
+}
+
+/* The examples of the reference are values of their settings. */
+static void examples_are_valid(void **state)
+{
+	struct fixture *f = *state;
+
+#define SETTING_EXAMPLE(name, value, link) parse(f, #name, value);
+#include "../../../doc/in/setting_examples.def"
+#undef SETTING_EXAMPLE
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -306,6 +369,8 @@ int main(void)
 	    TEST(copies_and_compares),
 	    TEST(values_that_are_hardly_meant),
 	    TEST(tls_settings_together),
+	    TEST(sample_of_settings_is_valid),
+	    TEST(examples_are_valid),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

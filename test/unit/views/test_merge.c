@@ -14,14 +14,14 @@
 #include "views/row.h"
 
 static const struct column columns[] = {
-    {"name", &cell_text, ""},
-    {"user", &cell_text, ""},
-    {"mode", &cell_text, ""},
-    {"count", &cell_sum4, ""},
-    {"total", &cell_sum8, ""},
-    {"maxwait", &cell_most4, ""},
-    {"maxwait_us", &cell_rest4, ""},
-    {"since", &cell_time, ""},
+    {"name", &cell_text},
+    {"user", &cell_text},
+    {"mode", &cell_text},
+    {"count", &cell_sum4},
+    {"total", &cell_sum8},
+    {"maxwait", &cell_most4},
+    {"maxwait_us", &cell_rest4},
+    {"since", &cell_time},
 };
 enum { COLUMNS = sizeof(columns) / sizeof(columns[0]) };
 
@@ -143,11 +143,11 @@ static void nothing_gives_way_to_something(void **state)
 static void worst_state(void **state)
 {
 	static const struct column host_columns[] = {
-	    {"host", &cell_text, ""},
-	    {"state", &cell_worst, ""},
-	    {"connections", &cell_sum4, ""},
-	    {"last_error", &cell_rest_text, ""},
-	    {"retry_in", &cell_rest8, ""},
+	    {"host", &cell_text},
+	    {"state", &cell_worst},
+	    {"connections", &cell_sum4},
+	    {"last_error", &cell_rest_text},
+	    {"retry_in", &cell_rest8},
 	};
 	static const char *const sites[][2][5] = {
 	    {{"a", "up", "1", "-", "0"}, {"b", "refuses", "1", "lost", "2"}},
@@ -202,11 +202,11 @@ static void sorted_rows(void **state)
 static void sorted_numbers(void **state)
 {
 	static const struct column text_columns[] = {
-	    {"id", &cell_int8, ""},
-	    {"name", &cell_text, ""},
-	    {"clients", &cell_sum4, ""},
-	    {"hits", &cell_sum8, ""},
-	    {"note", &cell_text, ""},
+	    {"id", &cell_int8},
+	    {"name", &cell_text},
+	    {"clients", &cell_sum4},
+	    {"hits", &cell_sum8},
+	    {"note", &cell_text},
 	};
 	static const char *const here[][5] = {
 	    {"9", "i", "1", "1", ""}, {"10", "j", "1", "1", ""}};
