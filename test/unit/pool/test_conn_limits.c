@@ -392,7 +392,7 @@ static void not_all_may_be_pinned(void **state)
 	struct limits_fixture r;
 
 	(void)state;
-	begin(&r, "max_server_connections=3\n");
+	begin(&r, "max_server_connections=3\nmax_pinned_servers=9\n");
 	take(&r, r.a, 0, 0);
 	take(&r, r.c, 1, 1);
 	take(&r, r.c, 2, 2);
