@@ -194,6 +194,7 @@ def test_takeover(held, restart):  # noqa: F811
     one.release()
     assert not one.answer().errors
     waiting.wait_for(lambda: restart.is_up(one.pooler), "the new process is up")
+    waiting.wait_for(lambda: bool(kinds(one.pooler)) == one.is_left, "the client has followed")
     one.check()
 
 
