@@ -22,7 +22,8 @@ static inline bool kept_has_requested(const struct client *client)
 	       client->params.startup;
 }
 /* Those that this server does not report, those that are not tracked at all, and that
- * the client has not set since, are settings of the client.  -1: no memory. */
+ * the client has not set since, are settings of the client; those that it reports are
+ * tracked.  -1: no memory. */
 int kept_take_requested(const struct server *server, struct client *client);
 
 /* Are the client's settings in force on the server, and no others? */

@@ -41,6 +41,10 @@ bool kept_settings_add(struct buf *out, const uint8_t *name, size_t name_len,
  * cannot be kept, or there is no memory. */
 int kept_settings_set(
     struct kept_settings **settings, const char *name, const char *value);
+/* Takes one of them out and appends its value as it was given, unless `value` is NULL.
+ * 0: it is not among them.  -1: no memory. */
+int kept_settings_take(
+    struct kept_settings **settings, const char *name, struct buf *value);
 /* Adds those of `from` that are not among them.  -1: no memory. */
 int kept_settings_add_missing(
     struct kept_settings **settings, const struct kept_settings *from);

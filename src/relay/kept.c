@@ -11,6 +11,29 @@
 /* Names that one transaction sets.  With more of them its client keeps the server. */
 enum { NAMES_MOST = 16 * 1024 };
 
+/* The server reports this parameter: it is tracked from now on, also if the client has
+ * asked for it when nobody knew that. */
+static int take_reported(struct client *client, size_t i, const char *name)
+{
+	struct client_params *params = &client->params;
+	struct buf value;
+	int taken;
+
+	buf_init(&value, 0);
+	taken = kept_settings_take(&params->startup, name, &value);
+	if (taken > 0 &&
+	    (kept_settings_take(&params->kept, name, NULL) < 0 ||
+		vars_set(&params->vars, i, buf_text(&value)) < 0 ||
+		(params->asked && vars_set(params->asked, i, buf_text(&value)) < 0)))
+		taken = -1;
+	if (taken > 0) {
+		params->requested |= UINT64_C(1) << i;
+		params->own |= UINT64_C(1) << i;
+	}
+	buf_done(&value);
+	return taken < 0 ? -1 : 0;
+}
+
 int kept_take_requested(const struct server *server, struct client *client)
 {
 	const struct vars_schema *schema = client->conn.site->vars;
@@ -23,12 +46,12 @@ int kept_take_requested(const struct server *server, struct client *client)
 	for (size_t i = VAR_BUILTIN_COUNT;
 	     i < count && i < EFFECTS_PARAMETERS && !failed; i++) {
 		const char *value = vars_get(&client->params.vars, i);
-		if (!(client->params.requested >> i & 1) || !value ||
-		    vars_get(&server->vars, i))
-			continue;
+		bool is_asked = client->params.requested >> i & 1 && value;
 		buf_clear(&name);
 		text_put_lower(&name, vars_schema_name(schema, i));
-		if (!kept_settings_has(*kept, buf_text(&name)))
+		if (vars_get(&server->vars, i))
+			failed = take_reported(client, i, buf_text(&name));
+		else if (is_asked && !kept_settings_has(*kept, buf_text(&name)))
 			failed = kept_settings_set(kept, buf_text(&name), value);
 	}
 	buf_done(&name);

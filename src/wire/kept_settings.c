@@ -233,6 +233,32 @@ int kept_settings_set(
 	return become(settings, &out, has_failed);
 }
 
+static uint8_t digit(char c)
+{
+	return (uint8_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+}
+
+int kept_settings_take(
+    struct kept_settings **settings, const char *name, struct buf *value)
+{
+	const char *hex = find(*settings, name);
+	struct buf out;
+
+	if (!hex)
+		return 0;
+	for (; value && hex[0] && hex[1]; hex += 2)
+		buf_put_u8(value, (uint8_t)(digit(hex[0]) << 4 | digit(hex[1])));
+	buf_init(&out, 0);
+	FOR_NAMES(other, *settings)
+	if (strcmp(other, name) != 0)
+		put_pair(&out, other, value_of(other));
+	if (out.len || out.failed)
+		return become(settings, &out, false) < 0 ? -1 : 1;
+	mem_free(*settings);
+	*settings = NULL;
+	return 1;
+}
+
 int kept_settings_add_missing(
     struct kept_settings **settings, const struct kept_settings *from)
 {

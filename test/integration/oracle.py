@@ -98,7 +98,7 @@ class Oracle:
         if self.is_keeping:
             # Both fail: what is prepared anew is read with the search_path of now (protocol.md 12).
             self.ignored = re.compile(r"Mbind message supplies .*\n  got: .*C42P01|"
-                                      r"; t b'[^;]*; (?:n b''; )?E [^;]*C42P01[^;]*;.*\n  got: .*C42P01")
+                                      r"; t b'[^;]*; (?:E [^;]*C42P01[^;]*;|n b'').*\n  got: .*C42P01")
         self.recent = []
         self.poolers = []
         self.databases = []

@@ -389,6 +389,32 @@ def test_startup_parameters_that_no_server_reports(make, restart, asked):  # noq
     assert kinds(pooler) == []
 
 
+def test_startup_parameter_that_servers_report(make, restart):  # noqa: F811
+    """Nobody has named it, but the client may change it, and RESET brings it back."""
+    pooler = make(2, log_connections=0)
+    asked = {"options": "-c default_transaction_read_only=true"}
+    client, other = owner(pooler, **asked), owner(pooler)
+    show = "show default_transaction_read_only"
+    assert both_servers(pooler, client, show) == ["on"] * 2
+    for sql, value in (("set default_transaction_read_only = off", "off"),
+                       ("set default_transaction_read_only = on", "on"),
+                       ("begin; set default_transaction_read_only = off; commit", "off"),
+                       ("reset default_transaction_read_only", "on"), ("set work_mem = '1MB'", "on"),
+                       ("set default_transaction_read_only = off", "off"), ("reset all", "on"),
+                       ("set default_transaction_read_only = off", "off"), ("discard all", "on"),
+                       ("set default_transaction_read_only = off", "off")):
+        client.query(sql)
+        client.query("select 1")
+        assert both_servers(pooler, client, show) == [value] * 2, sql
+        assert both_servers(pooler, other, show) == ["off"] * 2
+    wait_end(restart(pooler), pooler)
+    assert both_servers(pooler, client, show) == ["off"] * 2
+    client.query("reset default_transaction_read_only")
+    client.query("select 1")
+    assert both_servers(pooler, client, show) == ["on"] * 2
+    assert both_servers(pooler, other, show) == ["off"] * 2
+
+
 @pytest.mark.parametrize("asked, message", [
     ({"nonsense": "1"}, 'unrecognized configuration parameter "nonsense"'),
     ({"options": "-c work_mem=nonsense"}, 'invalid value for parameter "work_mem": "nonsense"'),

@@ -230,6 +230,7 @@ static void values_of_a_startup_packet(void **state)
 {
 	struct kept_settings *set = NULL, *more = NULL;
 	char long_name[200];
+	struct buf value;
 
 	(void)state;
 	assert_int_equal(kept_settings_set(&set, "Work_Mem", "1"), 0);
@@ -247,6 +248,15 @@ static void values_of_a_startup_packet(void **state)
 	assert_int_equal(kept_settings_add_missing(&more, set), 0);
 	assert_memory_equal(more->bytes, "app.a\0c3bc\0work_mem\00037", more->len);
 	assert_int_equal(kept_settings_add_missing(&more, NULL), 0);
+	buf_init(&value, 0);
+	assert_int_equal(kept_settings_take(&set, "work", &value), 0);
+	assert_int_equal(kept_settings_take(&set, "app.a", &value), 1);
+	assert_string_equal(buf_text(&value), "\xc3\xbc");
+	assert_memory_equal(set->bytes, "work_mem\0003234", set->len);
+	assert_int_equal(kept_settings_take(&set, "work_mem", NULL), 1);
+	assert_null(set);
+	assert_int_equal(kept_settings_take(&set, "work_mem", NULL), 0);
+	buf_done(&value);
 	mem_free(set);
 	mem_free(more);
 }
