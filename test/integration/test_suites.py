@@ -59,7 +59,8 @@ WAYS = {"": {}, "saving": {"prepare_unnamed": 1, "defer_begin": 1}}
 
 @pytest.mark.timeout(2 * suites.SECONDS)
 @pytest.mark.parametrize("name", os.environ.get("SUITES", "psycopg2").split())
-def test_what_passes_without_a_pooler_passes_with_it(own_cluster, make_pooler, name, tmp_path):
+def test_what_passes_without_a_pooler_passes_with_it(own_cluster, make_pooler, name, tmp_path, record_property):
+    title = name
     name, _, way = name.partition("+")
     pooler = make_pooler(
         {"*": "host=127.0.0.1 port=%d auth_user=owner" % own_cluster.port},
@@ -83,6 +84,6 @@ def test_what_passes_without_a_pooler_passes_with_it(own_cluster, make_pooler, n
     passed = {test for test, is_good in straight.items() if is_good}
     assert len(passed) > 50, output[-3000:]
     failed = {test for test in passed if not through.get(test)}
-    print("%s: %d pass straight, %d of them fail through the pooler" % (name, len(passed), len(failed)))
-    print("\n".join(sorted(failed)))
+    record_property("figure", "%s: %d pass straight, %d of them fail through the pooler" % (
+        title, len(passed), len(failed)))
     assert failed <= set(KNOWN[name.partition("/")[0]]), "%s\n%s" % (sorted(failed), output[-15000:])
