@@ -21,8 +21,9 @@ bool params_apply_again(struct server *server, struct client *client);
 /* The pooler's SETs were answered.  -1: one has failed, and the server is being closed.
  * 1: it has failed for no fault of the client, which must get another server. */
 int params_applied(struct server *server, struct client *client);
-/* An ErrorResponse to one of these SETs. */
-void params_failed(struct server *server, const struct message *m);
+/* An ErrorResponse to one of these SETs.  True: it is told to the client, which waits
+ * for the ReadyForQuery of its RESET. */
+bool params_failed(struct server *server, const struct message *m);
 /* Notes a ParameterStatus for server and client.  -1: the server is being closed. */
 int params_report(
     struct server *server, struct client *client, const struct message *m);

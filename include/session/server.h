@@ -65,8 +65,8 @@ struct link_params {
 	bool may_have_set : 1; /* a command of the client may have changed parameters */
 	bool may_undo_set : 1; /* the end of the transaction may undo a change of how
 				  SQL texts are read */
-	bool owes_ready : 1;   /* with sources: the client's ReadyForQuery waits for the
-				  answer */
+	bool owes_ready : 1;   /* with is_applying: the client's ReadyForQuery waits for
+				  the answer */
 	bool wants_apply : 1;  /* a RESET brought back values of the client that the
 				  server does not have */
 	bool was_reset : 1; /* a RESET, DISCARD ALL or SET TO DEFAULT has completed */

@@ -77,20 +77,37 @@ static void back_ask(struct server *server, struct client *client)
 
 /* ---- server to client ---- */
 
-/* Asks the server about what the client may have changed.  True: it was asked. */
+/* Asks the server about what the client may have changed, or sets in a block what a
+ * RESET has brought back.  True: its answer is waited for. */
 static bool back_asks(struct server *server, struct client *client)
 {
-	return (server->link.params.settling.unsettled && resets_ask(server, client)) ||
+	return (server->status == 'T' && server->link.params.wants_apply &&
+		   params_apply_again(server, client)) ||
+	       (server->link.params.settling.unsettled && resets_ask(server, client)) ||
 	       (pin_question_is_due(server) && pin_question_ask(server, client, false));
+}
+
+/* The client's ReadyForQuery has waited for an answer, or it was told already. */
+static enum step back_owed(struct server *server, struct client *client)
+{
+	static const uint8_t ready[][6] = {
+	    {'Z', 0, 0, 0, 5, 'I'}, {'Z', 0, 0, 0, 5, 'T'}, {'Z', 0, 0, 0, 5, 'E'}};
+	int i = server->status == 'I' ? 0 : server->status == 'T' ? 1 : 2;
+	enum step step;
+
+	if (server->link.params.owes_ready)
+		put_to_client(client, server, NULL, ready[i], sizeof(ready[i]));
+	server->link.params.owes_ready = false;
+	step = back_settled(server, client);
+	conn_unpark(&client->conn);
+	return step;
 }
 
 /* The server has told what the pooler has asked it behind a transaction, which
  * parameters are set or what is left in the session; or the fence has come. */
 static enum step back_told(struct server *server, struct client *client)
 {
-	static const uint8_t ready[] = {'Z', 0, 0, 0, 5, 'I'};
 	bool has_ready = !server->link.params.owes_ready;
-	enum step step;
 	int asked;
 
 	if (server->link.params.is_fenced) {
@@ -107,12 +124,7 @@ static enum step back_told(struct server *server, struct client *client)
 	}
 	if (asked)
 		return asked < 0 ? STEP_CLOSE : STEP_NEXT;
-	if (!has_ready)
-		put_to_client(client, server, NULL, ready, sizeof(ready));
-	server->link.params.owes_ready = false;
-	step = back_settled(server, client);
-	conn_unpark(&client->conn);
-	return step;
+	return back_owed(server, client);
 }
 
 /* The pooler's SETs were answered. */
@@ -135,6 +147,8 @@ static enum step back_applied(struct server *server, struct client *client)
 		back_replace(server, error_text(ERROR_INVALID_SERVER_PARAMETER));
 	if (failed)
 		return STEP_CLOSE;
+	if (server->link.params.owes_ready)
+		return back_owed(server, client);
 	/* the query was cancelled in the meantime, or there was nothing to run; if it
 	 * was the first one of a block, this server does not know the block, and what
 	 * the client sends until it ends it is answered without one, if it can be */
@@ -259,9 +273,10 @@ static int back_read(
 		pin_question_note_row(server, m);
 	else if (m->type == 'E' && pin_question_is_next(server))
 		pin_question_note_error(server, m);
-	else if (m->type == 'E' && server->link.params.is_applying)
-		params_failed(server, m);
-	else if (m->type == 'E')
+	else if (m->type == 'E' && server->link.params.is_applying) {
+		if (params_failed(server, m))
+			put_to_client(client, server, m->block, m->bytes, m->have);
+	} else if (m->type == 'E')
 		server_role_doubt(server, m);
 	if (m->type != 'Z')
 		return 0;

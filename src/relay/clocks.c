@@ -115,7 +115,8 @@ static uint64_t link_wait_start(
     const struct client *client, const struct server *server)
 {
 	if (!server->link.params.is_applying || server->link.params.settling.sources ||
-	    server->link.params.is_fenced || server->link.pin.is_asking)
+	    server->link.params.owes_ready || server->link.params.is_fenced ||
+	    server->link.pin.is_asking)
 		return 0;
 	return client->request.in_pool.query_us ? client->request.in_pool.query_us
 						: server->link.params.apply_us;

@@ -292,14 +292,16 @@ static void log_canonical(const struct client *client, const struct vars *server
 	}
 }
 
-/* The client goes on with the server's value where its own could not be set. */
+/* The client goes on with the server's value where its own could not be set, or with
+ * those that a failed transaction has left. */
 static void tell_lost_values(const struct server *server, struct client *client)
 {
 	size_t count = vars_schema_count(client->conn.site->vars);
 
 	for (size_t i = 0; i < count; i++) {
 		const char *value = vars_get(&server->vars, i);
-		if (value && vars_encoding(&client->params.vars, i) &&
+		if (value &&
+		    (vars_encoding(&client->params.vars, i) || server->status == 'E') &&
 		    vars_may_be_told(&client->params.vars, &server->vars, i) &&
 		    !vars_is_same(&client->params.vars, &server->vars, i))
 			client_put_status(client, i, value);
@@ -312,7 +314,8 @@ int params_applied(struct server *server, struct client *client)
 	server->is_ready = server->status == 'I';
 	if (server->link.params.wants_other)
 		return 1;
-	if (server->link.params.apply_failed || server->status == 'E' ||
+	if (server->link.params.apply_failed ||
+	    (server->status == 'E' && !server->link.params.owes_ready) ||
 	    (server->link.params.puts_kept && kept_applied(server, client) < 0)) {
 		server_retire(server, error_text(ERROR_INVALID_SERVER_PARAMETER));
 		return -1;
@@ -326,7 +329,7 @@ int params_applied(struct server *server, struct client *client)
 	/* the RESETs were the pooler's, and not the client's */
 	server->link.params.was_reset = server->link.params.is_reset_kept = false;
 	(void)has_reported_differences(server, client);
-	if (server->link.params.has_lost_value)
+	if (server->link.params.has_lost_value || server->status == 'E')
 		tell_lost_values(server, client);
 	vars_take(&client->params.vars, &server->vars);
 	return 0;
@@ -344,7 +347,7 @@ static bool is_inconvertible(const char *sqlstate)
 	return false;
 }
 
-void params_failed(struct server *server, const struct message *m)
+bool params_failed(struct server *server, const struct message *m)
 {
 	struct error_fields f;
 
@@ -353,24 +356,28 @@ void params_failed(struct server *server, const struct message *m)
 		conn_log(&server->conn, LEVEL_WARNING | KIND_SERVERS,
 		    "a client's value was left out: %s", f.message);
 		server->link.params.has_lost_value = true;
-		return;
+		return false;
 	}
 	bool is_canceled =
 	    strcmp(f.sqlstate, error_sqlstate(ERROR_QUERY_CANCELED)) == 0;
+	/* in a block, as if the request had met the client's RESET itself */
+	if (is_canceled && server->link.params.owes_ready && server->status == 'T')
+		return true;
 	(void)server_log_refused_set(server, &f);
 	/* by a late request, which was for the client's RESET */
 	if (is_canceled && server->link.params.has_run && server->status == 'I' &&
 	    ++server->link.params.settling.attempts < OWN_ATTEMPTS_MOST) {
 		server->link.params.wants_apply = true;
-		return;
+		return false;
 	}
 	server->link.params.apply_failed = true;
 	if (!server->link.params.puts_kept && !server->link.params.puts_back)
-		return;
+		return false;
 	if (server->link.params.puts_back || is_canceled)
 		server->link.params.wants_other = true;
 	else
 		client_fatal(server_client(server), ERROR_SETTING_REFUSED, f.message);
+	return false;
 }
 
 int params_report(struct server *server, struct client *client, const struct message *m)

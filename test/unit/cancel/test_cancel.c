@@ -283,13 +283,16 @@ static void cancelled_set_in_session_mode(void **state)
 	stage_free(&stage);
 }
 
-/* A RESET runs in a transaction, then the pooler's SET while the next query is held:
- * the pooler cannot answer that query, because the transaction would have to fail. */
-static void query_behind_our_set_in_a_transaction_runs(void **state)
+/* A RESET runs in a transaction, then the pooler's SET, for which the ReadyForQuery of
+ * the RESET waits: a request to cancel goes to the server, and its error to the client.
+ */
+static void our_set_in_a_transaction_is_cancelled(void **state)
 {
+	static const char cancelled[] = "SERROR\0C57014\0Mno\0";
+
 	(void)state;
 	struct stage *stage = stage_new("pool_size=1", "");
-	struct peer *b, *server;
+	struct peer *b, *server, *one, *messenger;
 	begin_applying(stage, &b, &server, "begin");
 	end_applying(server);
 	peer_hear(server, 'Q');
@@ -304,22 +307,23 @@ static void query_behind_our_set_in_a_transaction_runs(void **state)
 	peer_hear(server, 'Q');
 	peer_put(server, 'S', "application_name\0", 18);
 	peer_answer(server, "RESET", 'T');
-	peer_hear(b, 'Z');
 	peer_hear(server, 'S');
-	peer_text(b, 'Q', "of b");
-	stage_settle(stage);
-	peer_last_words(ask_to_cancel(stage, b));
-	assert_string_equal(peer_heard(b), "");
+	one = ask_to_cancel(stage, b);
+	messenger = stage_server(stage);
+	peer_first_packet(messenger);
+	peer_close(messenger);
+	peer_last_words(one);
+	assert_null(strstr(peer_heard(b), "Z"));
 	for (const char *type = "3312"; *type; type++)
 		peer_put(server, (uint8_t)*type, "", 0);
+	peer_put(server, 'E', cancelled, sizeof(cancelled));
+	peer_ready(server, 'E');
+	assert_string_equal(peer_hear(b, 'Z'), "E:ERROR:no S Z:E");
+	peer_text(b, 'Q', "commit");
+	assert_string_equal(peer_hear(server, 'Q'), "Q:commit");
 	peer_put(server, 'S', "application_name\0b", 19);
-	peer_text(server, 'C', "SET");
-	peer_put(server, '3', "", 0);
-	peer_put(server, '3', "", 0);
-	peer_ready(server, 'T');
-	assert_string_equal(peer_hear(server, 'Q'), "Q:of b");
-	peer_answer(server, "SELECT 1", 'T');
-	assert_string_equal(peer_hear(b, 'Z'), "C:SELECT 1 Z:T");
+	peer_answer(server, "ROLLBACK", 'I');
+	assert_string_equal(peer_hear(b, 'Z'), "S C:ROLLBACK Z:I");
 	stage_free(&stage);
 }
 
@@ -588,7 +592,7 @@ int main(void)
 	    cmocka_unit_test(copy_behind_our_set_is_dropped_whole),
 	    cmocka_unit_test(server_is_given_back_after_a_cancelled_set),
 	    cmocka_unit_test(cancelled_set_in_session_mode),
-	    cmocka_unit_test(query_behind_our_set_in_a_transaction_runs),
+	    cmocka_unit_test(our_set_in_a_transaction_is_cancelled),
 	    cmocka_unit_test(later_query_of_the_same_client_is_spared),
 	    cmocka_unit_test(idle_transaction_has_nothing_to_cancel),
 	    cmocka_unit_test(idle_client_has_nothing_to_cancel),
