@@ -361,8 +361,11 @@ bool params_failed(struct server *server, const struct message *m)
 	bool is_canceled =
 	    strcmp(f.sqlstate, error_sqlstate(ERROR_QUERY_CANCELED)) == 0;
 	/* in a block, as if the request had met the client's RESET itself */
-	if (is_canceled && server->link.params.owes_ready && server->status == 'T')
+	if (is_canceled && server->link.params.owes_ready && server->status == 'T') {
+		server->status = 'E';
+		server->link.params.may_have_set = true;
 		return true;
+	}
 	(void)server_log_refused_set(server, &f);
 	/* by a late request, which was for the client's RESET */
 	if (is_canceled && server->link.params.has_run && server->status == 'I' &&
@@ -384,9 +387,11 @@ int params_report(struct server *server, struct client *client, const struct mes
 {
 	const struct vars_schema *schema = client->conn.site->vars;
 	const char *name, *value;
+	/* params_failed has failed the block, and its changes are the client's */
+	bool is_undone = server->link.params.is_applying && server->status == 'E';
 	int i = -1;
 
-	if (server->link.params.is_applying) {
+	if (server->link.params.is_applying && !is_undone) {
 		if (server_note_parameter(server, m, NULL, NULL) < 0)
 			return -1;
 		/* it is reported once, with whatever answer comes next */
@@ -398,6 +403,8 @@ int params_report(struct server *server, struct client *client, const struct mes
 		message_body(m), message_body_len(m), &name, &value) == 0)
 		i = vars_schema_find(schema, name);
 	if (i >= 0) {
+		if (is_undone)
+			client_put_status(client, (size_t)i, value);
 		resets_keep_asked(client);
 		if (i < EFFECTS_PARAMETERS)
 			server->link.params.reported |= UINT64_C(1) << i;
