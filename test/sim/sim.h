@@ -76,7 +76,8 @@ struct world {
 		unsigned cancels;    /* of a million messages */
 		unsigned slow, work; /* of a thousand queries, and of other commands */
 		unsigned slow_us, work_us; /* which take so long at most */
-		unsigned early;            /* of a thousand COPYs */
+		unsigned sets;    /* of a thousand requests, beyond the usual */
+		unsigned early;   /* of a thousand COPYs */
 		unsigned starts;  /* of a thousand parameters in startup packets */
 		unsigned crowd;   /* of a thousand logins: to one pool */
 		unsigned crowded; /* which */

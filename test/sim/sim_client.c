@@ -1216,7 +1216,9 @@ static void ask_something(struct client *c)
 		ask_simple(c);
 	else if (kind < 70)
 		ask_extended(c);
-	else if (kind < 80 && !c->is_statement)
+	else if (!c->is_statement &&
+		 (kind < 80 ||
+		     (world.habits.sets && draw_chance(&c->rng, world.habits.sets))))
 		ask_set(c);
 	else if (kind < 88)
 		ask_copy(c);

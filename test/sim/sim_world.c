@@ -201,4 +201,12 @@ void world_init(const struct sim_options *options)
 	world.habits.crowd = one_of(&rng, 0, 900, 500);
 	world.habits.crowded = (unsigned)draw(&rng);
 	world.habits.cancel_us = one_of(&rng, 0, 3000, 20000);
+	/* requests to cancel that come late, to what is short, in every eighth run */
+	if (draw_chance(&rng, 125)) {
+		world.habits.cancels = 250000;
+		world.habits.work = 500;
+		world.habits.work_us = 2000;
+		world.habits.cancel_us = 3000;
+		world.habits.sets = 250;
+	}
 }
