@@ -117,9 +117,8 @@ static const struct setting rows[] = {
 #define OFFSET_DATABASE(name) offsetof(struct level, name)
 #define OFFSET_USER(name)     offsetof(struct level, name)
 #define OFFSET_BOTH(name)     offsetof(struct level, name)
-#define SETTING(                                                                \
-    name, type, level, group, flags, default_text, range, words, help, details) \
-	{#name, SETTING_##type, LEVEL_##level, flags, default_text,             \
+#define SETTING(name, type, level, group, flags, default_text, range, words, help) \
+	{#name, SETTING_##type, LEVEL_##level, flags, default_text,                \
 	    OFFSET_##level(name), range, words},
 #include "conf/settings.def"
 #undef SETTING

@@ -11,11 +11,11 @@ import tree
 # Each row becomes ROW TABLE | string | string ... END; a cell without a string is NULL.
 STUB = r"""
 #define TEXT(...) #__VA_ARGS__
-#define SETTING(name, type, level, group, flags, value, range, words, help, details) \
-	ROW settings | #name | #type | #level | #group | #flags | value | #range | #words | help | details END
+#define SETTING(name, type, level, group, flags, value, range, words, help) \
+	ROW settings | #name | #type | #level | #group | #flags | value | #range | #words | help END
 #include "conf/settings.def"
-#define SETTING_EXAMPLE(name, value, link) ROW examples | #name | value | link END
-#include "setting_examples.def"
+#define SETTING_TEXT(name, example, link, details) ROW setting_texts | #name | example | link | details END
+#include "setting_texts.def"
 #define SETTING_ALIAS(key, setting) ROW aliases | #key | #setting END
 #include "conf/setting_aliases.def"
 #define DATABASE_KEY(key, member, type, flags, help) ROW database_keys | #key | #flags | help END
@@ -75,8 +75,8 @@ def cells(row):
 
 
 class Setting:
-    def __init__(self, row, words, examples, aliases):
-        self.name, kind, level, self.group, flags, self.default, limits, of, self.help, self.details = row
+    def __init__(self, row, words, texts, aliases):
+        self.name, kind, level, self.group, flags, self.default, limits, of, self.help = row
         self.type = kind.lower()
         self.levels = {"GLOBAL": (), "BOTH": ("DATABASE", "USER")}.get(level, (level,))
         self.flags = set(re.findall(r"\w+", flags))
@@ -85,7 +85,7 @@ class Setting:
         last = re.search(r", (\w+)\)", limits)
         count = names.index(last[1]) + 1 if last and last[1] in names else len(names)
         self.words = [word for _, word in words.get(of, ())][:count]
-        self.value, self.link = examples[self.name]
+        self.value, self.link, self.details = texts[self.name]
         # reserve_pool is an older name besides the new one; all other aliases replace the name
         alias = aliases.get(self.name)
         is_older = alias and self.name.startswith(alias)
@@ -168,8 +168,8 @@ class Tables:
             r"const (\w+_words)\[\] = \{(.*?)\};", tree.text(root, "src/conf/settings.c"), re.S)}
         self.types = dict(re.findall(r'cell_(\w+) = \{"(\w+)"', tree.text(root, "src/views/row.c")))
         aliases = {setting: key for key, setting in self.rows["aliases"]}
-        examples = {name: (value, link) for name, value, link in self.rows["examples"]}
-        self.all_settings = [Setting(row, words, examples, aliases) for row in self.rows["settings"]]
+        texts = {row[0]: row[1:] for row in self.rows["setting_texts"]}
+        self.all_settings = [Setting(row, words, texts, aliases) for row in self.rows["settings"]]
         self.names = {setting.name for setting in self.all_settings}
 
     def table(self, what, form):

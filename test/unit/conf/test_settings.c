@@ -348,9 +348,9 @@ static void examples_are_valid(void **state)
 {
 	struct fixture *f = *state;
 
-#define SETTING_EXAMPLE(name, value, link) parse(f, #name, value);
-#include "../../../doc/in/setting_examples.def"
-#undef SETTING_EXAMPLE
+#define SETTING_TEXT(name, example, link, details) parse(f, #name, example);
+#include "../../../doc/in/setting_texts.def"
+#undef SETTING_TEXT
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
