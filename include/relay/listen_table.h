@@ -68,6 +68,9 @@ struct subscription {
 /* How far a client is whose LISTEN goes from its server to the pool's connection. */
 enum listen_phase {
 	LISTEN_AT_REST,
+	/* what was sent before its LISTEN has come when the pool's connection has
+	 * answered */
+	LISTEN_PASSING,
 	LISTEN_JOINING, /* the pool's connection is about to LISTEN */
 	LISTEN_OWNING,  /* there is none: the client's server becomes it */
 	LISTEN_LEAVING, /* the client's server is about to UNLISTEN */
@@ -153,6 +156,9 @@ void listen_table_send(struct listening *l);
  * send, too.  What waits for the client is sent before it.  False: the connection is
  * relied upon for its channel, and sends it or has sent it. */
 bool listen_table_heard(struct listening *l, const struct message *m);
+/* The connection has sent what came before the client's LISTEN: if its own server has
+ * sent nothing, that is all that waits of the channels that it joins. */
+void listen_table_pass(struct listening *l);
 /* The client's own server listens no more, and the connection has sent everything that
  * came before.  Both send in the order of commits.  So of what the connection has sent,
  * all up to the last one that the server has sent, too, has come from the server, or

@@ -247,8 +247,8 @@ static void join(struct listening *l, struct server *server, uint16_t kinds)
 	if (!hub_id || (l->pool && l->hub_id != hub_id))
 		return;
 	subscribe(l, server, hub_id);
-	l->phase = LISTEN_JOINING;
-	ask(l, l->found.bytes, l->found.len);
+	l->phase = LISTEN_PASSING;
+	ask(l, NULL, 0);
 }
 
 static struct listening *find_client(struct site *site, const struct listen_message *m)
@@ -274,8 +274,15 @@ static void answered(struct site *site, struct listen_message *m)
 	int failed = 0;
 
 	if (!server || server->conn.is_doomed ||
-	    (l->phase != LISTEN_JOINING && l->phase != LISTEN_FENCING))
+	    (l->phase != LISTEN_PASSING && l->phase != LISTEN_JOINING &&
+		l->phase != LISTEN_FENCING))
 		return;
+	if (l->phase == LISTEN_PASSING && !m->is_refused) {
+		listen_table_pass(l);
+		l->phase = LISTEN_JOINING;
+		ask(l, l->found.bytes, l->found.len);
+		return;
+	}
 	if (m->is_refused) {
 		if (l->phase == LISTEN_FENCING || !l->is_first)
 			return; /* it is told by another message */
@@ -324,6 +331,7 @@ bool listen_settle(struct client *client, struct server *server, uint16_t *kinds
 		ask(l, NULL, 0);
 	}
 	switch ((enum listen_phase)l->phase) {
+	case LISTEN_PASSING:
 	case LISTEN_JOINING:
 	case LISTEN_FENCING:
 		return true;

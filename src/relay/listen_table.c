@@ -382,9 +382,30 @@ static bool was_heard(struct listening *l, const uint8_t *hash)
 	return false;
 }
 
+/* Of the channels that it joins, nothing before this point of the queue is for it. */
+static void drop_joining(struct listening *l, size_t end)
+{
+	size_t kept = 0, size;
+
+	for (size_t at = 0; at < l->queue.len; at += size) {
+		const struct subscription *s = queued(l, at, &size);
+		if (!s || (s->is_joining && at < end))
+			continue;
+		memmove(l->queue.bytes + kept, l->queue.bytes + at, size);
+		kept += size;
+	}
+	l->queue.len = kept;
+}
+
+void listen_table_pass(struct listening *l)
+{
+	if (!l->queue.failed && !l->heard.len)
+		drop_joining(l, l->queue.len);
+}
+
 void listen_table_settle(struct listening *l)
 {
-	size_t last = 0, kept = 0, size;
+	size_t last = 0, size;
 	struct node *n;
 
 	if (l->queue.failed)
@@ -394,14 +415,7 @@ void listen_table_settle(struct listening *l)
 		if (s && s->is_joining && was_heard(l, l->queue.bytes + at))
 			last = at + size;
 	}
-	for (size_t at = 0; at < l->queue.len; at += size) {
-		const struct subscription *s = queued(l, at, &size);
-		if (!s || (s->is_joining && at < last))
-			continue;
-		memmove(l->queue.bytes + kept, l->queue.bytes + at, size);
-		kept += size;
-	}
-	l->queue.len = kept;
+	drop_joining(l, last);
 	/* the new ones are the last ones */
 	for (n = list_last(&l->subscriptions); n && n != &l->subscriptions.head;
 	     n = n->prev) {

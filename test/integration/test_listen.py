@@ -144,6 +144,20 @@ def test_one_connection_listens_for_all(make, workers, run):
     waiting.wait_for(lambda: pool(pooler)["sv_pinned"] == 0, "the connection is closed")
 
 
+def test_what_was_sent_before_is_not_heard(make, workers):
+    """Also when the connection that listens is late with it."""
+    pooler = make(3, workers=workers)
+    one, two, three = owner(pooler), owner(pooler), owner(pooler)
+    two.query("listen news")
+    for number in range(20):
+        (one, three)[number % 2].query("notify news, 'early %d'" % number)
+        one.query("listen news")
+        three.query("notify news, '%d'" % number)
+        assert heard(one, 1) == [("news", str(number))]
+        one.query("unlisten news")
+    assert len(heard(two, 40)) == 40
+
+
 def test_own_notification_comes_back(make):
     pooler = make()
     one, two = owner(pooler), owner(pooler)

@@ -107,6 +107,7 @@ static struct peer *join(const char *channel)
 
 	run(one, "listen it", "LISTEN", 'I');
 	answer(server, channel);
+	answer_fence();
 	/* it is new to the connection, or not */
 	if (strcmp(channel, "news") != 0) {
 		answer(hub, NULL);
@@ -460,6 +461,7 @@ static void older_notifications_do_not_follow_newer_ones(void **state)
 	peer_hear(server, 'S');
 	put_note(server, "2");
 	put_answer(server, "news");
+	answer_fence();
 	peer_hear(hub, 'S');
 	put_note(hub, "1");
 	put_note(hub, "2");
@@ -478,6 +480,7 @@ static void older_notifications_that_come_first_do_not_follow_either(void **stat
 
 	run(one, "listen news", "LISTEN", 'I');
 	answer(server, "news");
+	answer_fence();
 	peer_hear(hub, 'S');
 	put_note(hub, "1");
 	stage_settle(stage);
@@ -486,6 +489,27 @@ static void older_notifications_that_come_first_do_not_follow_either(void **stat
 	put_note(hub, "2");
 	peer_ready(hub, 'I');
 	end_joining("");
+	has_heard(one, "2");
+}
+
+/* They come before the connection has answered, and the server has sent nothing. */
+static void older_notifications_are_not_heard(void **state)
+{
+	(void)state;
+	begin(KEEP);
+	struct peer *one = stage_login(stage, "u", NULL, NULL);
+
+	run(one, "listen news", "LISTEN", 'I');
+	answer(server, "news");
+	peer_hear(hub, 'S');
+	put_note(hub, "1");
+	peer_ready(hub, 'I');
+	stage_settle(stage);
+	peer_hear(hub, 'S');
+	put_note(hub, "2");
+	peer_ready(hub, 'I');
+	answer(server, NULL); /* UNLISTEN */
+	stage_settle(stage);
 	has_heard(one, "2");
 }
 
@@ -503,6 +527,7 @@ static void what_only_the_connection_sends_is_not_lost(void **state)
 	peer_hear(server, 'S');
 	put_note(server, "1");
 	put_answer(server, "news");
+	answer_fence();
 	peer_hear(hub, 'S');
 	put_note(hub, "2");
 	peer_ready(hub, 'I');
@@ -520,6 +545,7 @@ static void a_second_listen_brings_nothing_out_of_order(void **state)
 	peer_hear(server, 'S');
 	put_note(server, "2");
 	put_answer(server, "news");
+	answer_fence();
 	peer_hear(hub, 'S');
 	put_note(hub, "1");
 	put_note(hub, "2");
@@ -538,6 +564,7 @@ static void what_both_send_comes_once(void **state)
 
 	run(one, "listen news", "LISTEN", 'I');
 	answer(server, "news");
+	answer_fence();
 	peer_hear(hub, 'S');
 	put_note(hub, "1");
 	put_note(hub, "2");
@@ -610,6 +637,7 @@ int main(void)
 	    cmocka_unit_test(server_ends_while_its_client_waits),
 	    cmocka_unit_test(older_notifications_do_not_follow_newer_ones),
 	    cmocka_unit_test(older_notifications_that_come_first_do_not_follow_either),
+	    cmocka_unit_test(older_notifications_are_not_heard),
 	    cmocka_unit_test(what_only_the_connection_sends_is_not_lost),
 	    cmocka_unit_test(a_second_listen_brings_nothing_out_of_order),
 	    cmocka_unit_test(what_both_send_comes_once),
