@@ -272,15 +272,19 @@ static void check_size(const struct central *central, const struct pool *pool)
 	const struct central_pool *whole = pool->part.whole;
 	size_t servers = arriving_in(central, whole);
 	int size = pool_size(pool) + pool_reserve_size(pool);
+	bool has_hosts = false;
 
-	for (unsigned i = 0; i < central->worker_count; i++)
-		if (whole->places[i].part)
-			servers += servers_of(container_of(
-			    whole->places[i].part, const struct pool, part));
+	for (unsigned i = 0; i < central->worker_count; i++) {
+		const struct central_part *part = whole->places[i].part;
+		const struct pool *other =
+		    part ? container_of(part, const struct pool, part) : NULL;
+		servers += other ? servers_of(other) : 0;
+		/* each knows those that it has met */
+		has_hosts = has_hosts || (other && other->balance.pool_hosts.count > 1);
+	}
 	/* one that looks whether a host is back does not count; sizes that are lowered
 	 * hold for new servers */
-	MUST(pool_size(pool) <= 0 ||
-		 (int)servers <= size + (pool->balance.pool_hosts.count > 1) ||
+	MUST(pool_size(pool) <= 0 || (int)servers <= size + has_hosts ||
 		 world.options.faults & (FAULT_RELOAD | FAULT_ADMIN | FAULT_TAKEOVER),
 	    "pool %s/%s has %zu servers, and pool_size is %d", pool->database->name,
 	    pool->user->name, servers, pool_size(pool));
