@@ -1006,7 +1006,8 @@ static void got_notification(struct client *c, const uint8_t *body, size_t len)
 	h->heard = number;
 }
 
-/* Nothing that it must hear comes too late. */
+/* Nothing that it must hear comes too late.  It comes behind an answer, which may take
+ * long to arrive. */
 static void check_hearing(struct client *c)
 {
 	for (int i = 0; i < CHANNELS; i++) {
@@ -1336,7 +1337,7 @@ void clients_check(void)
 
 	for (unsigned i = 0; i < world.options.clients; i++) {
 		struct client *c = &clients[i];
-		if (c->is_kept && c->state == SERVED)
+		if (c->is_kept && c->state == SERVED && !c->count)
 			check_hearing(c);
 		bool waits = c->state == CONNECTING || c->state == STARTING || c->count;
 		MUST(!waits || world.now_us - c->progress_us < PATIENCE_US,
