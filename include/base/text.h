@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/buf.h"
 
@@ -131,5 +132,12 @@ static inline const char *text_or_null(const char *s)
 {
 	return s && *s ? s : NULL;
 }
+
+/* ---- prose on a terminal ---- */
+
+/* Prints a printf text, wrapped between words.  lead is put before the first line, and
+ * as many blanks before the others. */
+void wrapped_put(FILE *out, const char *lead, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

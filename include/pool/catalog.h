@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "auth/rounds.h"
 #include "auth/scram.h"
 #include "auth/secret.h"
 #include "base/err.h"

@@ -50,6 +50,10 @@ struct pg_client *pg_client_new(const char *entry, int verbose,
     const struct pg_client_ops *ops, void *ctx, struct err *err);
 /* Connects and runs the loop until pg_client_end is called or the connection ends. */
 enum pg_client_answer pg_client_run(struct pg_client *pg_client);
+/* Connects, sends one query, and ends after its answer; ops->ready is not called.  The
+ * rest is as with the functions above. */
+enum pg_client_answer pg_client_query(const char *entry, int verbose,
+    const struct pg_client_ops *ops, void *ctx, const char *sql, struct err *err);
 /* Sends a query; call it when ops->ready has been called. */
 void pg_client_ask(struct pg_client *pg_client, const char *sql);
 void pg_client_end(struct pg_client *pg_client);

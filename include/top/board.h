@@ -4,6 +4,9 @@
 #ifndef TOP_BOARD_H
 #define TOP_BOARD_H
 
+#include "base/buf.h"
+#include "top/board.h"
+#include "top/keys.h"
 #include "top/panel.h"
 
 /* The views that are asked for, in this order; those of panels only while they are
@@ -38,5 +41,20 @@ void board_take(struct board *board, enum board_view view, struct table *answer)
  * servers, the throughput. */
 void board_put_head(
     struct buf *out, const struct board *board, const char *clock, int width);
+
+/* ---- all lines ---- */
+
+/* The index of the line with the titles of columns. */
+enum { SCREEN_TITLES = 5 };
+
+struct screen {
+	const struct board *board;
+	struct keys *keys;   /* its skip is limited to the rows that exist */
+	const char *clock;   /* "12:34:56" */
+	const char *message; /* an error to be shown; "": none */
+	int width, lines;
+};
+
+void screen_put(struct buf *out, const struct screen *screen);
 
 #endif

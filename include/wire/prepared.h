@@ -44,7 +44,7 @@ struct prepared_text {
 	 * those of them that no server got */
 	uint64_t unnamed_parses, saved_parses;
 	uint64_t last_use_us;
-	bool is_lasting; /* set by the owner, see lasting.h; false: not known */
+	bool is_lasting; /* set by the owner, see text_counts.h; false: not known */
 	/* a server has parsed it and sent nothing but ParseComplete; has sent a notice,
 	 * too */
 	bool is_silent, is_told;

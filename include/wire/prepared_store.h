@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/map.h"
+
 /* Bytes of the longest name, with its NUL. */
 enum { PREPARED_NAME_SIZE = 32 };
 
@@ -75,5 +77,28 @@ atomic_uint *prepared_store_generation(struct prepared_store *s, const char *dat
 void prepared_store_skip(struct prepared_store *s, uint64_t id);
 /* The id given last. */
 uint64_t prepared_store_last(struct prepared_store *s);
+
+/* ---- values by reading and key ---- */
+
+/* A context for each reading (see vars_reading), which has a map of its own.
+ * Shelves without values are freed. */
+
+struct parse_contexts;
+struct parse_context;
+struct parse_contexts *parse_contexts_new(void);
+/* Frees the contexts, which must be empty. */
+void parse_contexts_free(struct parse_contexts **contexts);
+/* Returns the value, or NULL when there is none. */
+void *parse_contexts_get(
+    const struct parse_contexts *s, const char *reading, const void *key, size_t len);
+/* Returns the value, and makes it with make() if there is none, as map_get_or_put does.
+ * *context and the hash that make() is told are for parse_context_del; *context is set
+ * before make() runs.  NULL: no memory. */
+void *parse_contexts_get_or_put(struct parse_contexts *s, const char *reading,
+    const void *key, size_t len, struct parse_context **context, map_make_fn *make,
+    void *ctx);
+/* Removes a value; the context may be gone afterwards. */
+void parse_context_del(struct parse_context *context, uint32_t hash, const void *value);
+const char *parse_context_reading(const struct parse_context *context);
 
 #endif

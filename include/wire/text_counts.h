@@ -5,6 +5,7 @@
 #ifndef WIRE_TEXT_COUNTS_H
 #define WIRE_TEXT_COUNTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,5 +31,18 @@ uint32_t text_counts_add(
 /* The text that was counted last is of no use: it is not counted for as long as its
  * place in the table is not needed for another one. */
 void text_counts_refuse(struct text_counts *c);
+
+/* ---- what Parse makes of a text ---- */
+
+/* Whether PostgreSQL makes the same statement of it each time, as long as the schema
+ * and the parameters of its reading stay (see vars_reading). */
+
+/* Does the text begin with SELECT, INSERT, UPDATE, DELETE, MERGE, VALUES, TABLE or
+ * WITH, and is there nothing in it that Parse reads and that may change, or that it
+ * reports?  Not with strings that stand for a time ('now'), that are written with
+ * backslashes or in parts (which could hide such a word), names of objects as constants
+ * (::regproc; PostgreSQL itself follows
+ * ::regclass), and names so long that PostgreSQL tells that it cuts them. */
+bool lasting_is_text(const char *text, size_t len);
 
 #endif

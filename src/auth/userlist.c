@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "auth/rounds.h"
 #include "auth/secret.h"
 #include "base/buf.h"
 #include "base/cpu_time.h"

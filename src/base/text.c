@@ -7,12 +7,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cpu_time.h"
 #include "base/err.h"
 #include "base/mem.h"
@@ -596,4 +598,44 @@ done:
 	if (fd >= 0)
 		close(fd);
 	return text;
+}
+
+/* ---- prose on a terminal ---- */
+
+enum { COLUMNS = 80 };
+
+static void put_words(FILE *out, const char *lead, const char *text)
+{
+	size_t indent = strlen(lead), column = indent;
+
+	fputs(lead, out);
+	while (*(text += strspn(text, " "))) {
+		size_t len = strcspn(text, " ");
+
+		if (column > indent && column + 1 + len > COLUMNS) {
+			fprintf(out, "\n%*s", (int)indent, "");
+			column = indent;
+		}
+		if (column > indent) {
+			fputc(' ', out);
+			column++;
+		}
+		fwrite(text, 1, len, out);
+		column += len;
+		text += len;
+	}
+	fputc('\n', out);
+}
+
+void wrapped_put(FILE *out, const char *lead, const char *fmt, ...)
+{
+	struct buf text;
+	va_list ap;
+
+	buf_init(&text, 0);
+	va_start(ap, fmt);
+	buf_vprintf(&text, fmt, ap);
+	va_end(ap);
+	put_words(out, lead, buf_text(&text));
+	buf_done(&text);
 }

@@ -5,7 +5,7 @@
 
 #include <getopt.h>
 
-#include "base/wrapped.h"
+#include "base/text.h"
 
 enum option_id {
 #define OPTION(id, ...) OPTION_##id,

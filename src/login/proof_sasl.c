@@ -11,7 +11,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "auth/rounds.h"
 #include "auth/scram.h"
 #include "auth/secret.h"
 #include "login/authquery.h"

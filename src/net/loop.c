@@ -12,7 +12,7 @@
 
 #include "base/cpu_time.h"
 #include "base/mem.h"
-#include "net/alarm.h"
+#include "net/deadlines.h"
 #include "net/poller.h"
 
 enum {

@@ -7,7 +7,6 @@
 #include "relay/replay.h"
 #include "relay/server_prepared.h"
 #include "relay/session_state.h"
-#include "wire/lasting.h"
 #include "wire/sql_calls.h"
 #include "wire/text_counts.h"
 

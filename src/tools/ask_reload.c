@@ -11,8 +11,7 @@ static const struct libpq_defaults of_console = {
 
 struct ask_reload {
 	const char *program;
-	struct pg_client *pg_client;
-	bool is_asked, is_refused;
+	bool is_refused;
 };
 
 static int take_error(
@@ -29,19 +28,7 @@ static int take_error(
 	return 0;
 }
 
-static void ready(void *ctx)
-{
-	struct ask_reload *a = ctx;
-
-	if (a->is_asked) {
-		pg_client_end(a->pg_client);
-		return;
-	}
-	a->is_asked = true;
-	pg_client_ask(a->pg_client, "RELOAD");
-}
-
-static const struct pg_client_ops reload_ops = {.error = take_error, .ready = ready};
+static const struct pg_client_ops reload_ops = {.error = take_error};
 
 static int ask(struct ask_reload *a, const struct options *options,
     struct libpq_entry *entry, struct err *err)
@@ -50,12 +37,8 @@ static int ask(struct ask_reload *a, const struct options *options,
 
 	if (libpq_entry_read(entry, options->conninfo, &of_console, err) < 0)
 		return -1;
-	a->pg_client = pg_client_new(
-	    buf_text(&entry->text), options->verbose, &reload_ops, a, err);
-	if (!a->pg_client)
-		return -1;
-	answer = pg_client_run(a->pg_client);
-	pg_client_free(&a->pg_client);
+	answer = pg_client_query(
+	    buf_text(&entry->text), options->verbose, &reload_ops, a, "RELOAD", err);
 	if (answer == PG_CLIENT_PASSWORD_WANTED)
 		return err_set(err,
 		    "the pooler asks for a password; PGPASSWORD or a password file can "

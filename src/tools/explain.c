@@ -16,7 +16,6 @@
 
 #include "base/buf.h"
 #include "base/text.h"
-#include "base/wrapped.h"
 #include "tools/advice_access.h"
 #include "tools/check.h"
 #include "tools/overview.h"
@@ -35,8 +34,6 @@ enum { CONNECT_SECONDS = 2, NAME_MOST = 64 };
 enum column { DATABASE, QUERIES, REPEATED, SAVED, COLUMNS };
 
 struct live {
-	struct pg_client *pg_client;
-	bool is_asked;
 	size_t at[COLUMNS]; /* their places in a row */
 	/* borrowed */
 	struct advice *a;
@@ -127,20 +124,8 @@ static int take_error(
 	return err_set(err, "%s", fields->message);
 }
 
-static void ready(void *ctx)
-{
-	struct live *l = ctx;
-
-	if (l->is_asked) {
-		pg_client_end(l->pg_client);
-		return;
-	}
-	l->is_asked = true;
-	pg_client_ask(l->pg_client, "SHOW STATS");
-}
-
 static const struct pg_client_ops live_ops = {
-    .row = take_row, .columns = take_columns, .error = take_error, .ready = ready};
+    .row = take_row, .columns = take_columns, .error = take_error};
 
 /* Asks the console over the Unix socket of the configuration, where the pooler's own
  * account needs no password.  Nothing is said where no such socket is. */
@@ -161,13 +146,9 @@ static void advice_live_look(struct advice *a)
 	    s->unix_socket_dir, s->listen_port, CONNECT_SECONDS);
 	/* a folder with a quote is not worth more */
 	if (s->unix_socket_dir[0] == '/' && !strchr(s->unix_socket_dir, '\'') &&
-	    access(buf_text(&path), F_OK) == 0) {
-		answer = PG_CLIENT_FAILED;
-		l.pg_client = pg_client_new(buf_text(&entry), 0, &live_ops, &l, &err);
-	}
-	if (l.pg_client)
-		answer = pg_client_run(l.pg_client);
-	pg_client_free(&l.pg_client);
+	    access(buf_text(&path), F_OK) == 0)
+		answer = pg_client_query(
+		    buf_text(&entry), 0, &live_ops, &l, "SHOW STATS", &err);
 	if (answer == PG_CLIENT_PASSWORD_WANTED)
 		err_set(&err, "only the pooler's own account needs no password");
 	if (answer != PG_CLIENT_DONE)

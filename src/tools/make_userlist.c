@@ -123,12 +123,6 @@ static const char query[] =
     "pg_catalog.now() THEN rolvaliduntil END FROM pg_catalog.pg_authid "
     "WHERE rolcanlogin ORDER BY rolname";
 
-struct role_reader {
-	struct pg_client *pg_client;
-	struct roles *roles; /* borrowed */
-	bool is_asked;
-};
-
 /* ---- the list ---- */
 
 static char *text_of(const uint8_t *value, size_t len)
@@ -158,23 +152,23 @@ static void roles_done(struct roles *roles)
 
 static int take_row(void *ctx, const struct pg_client_row *row)
 {
-	struct role_reader *r = ctx;
+	struct roles *roles = ctx;
 	struct role *role;
 
 	if (row->count != 3 || !row->values[0])
 		return -1;
-	if (r->roles->count == r->roles->room) {
-		size_t room = r->roles->room ? 2 * r->roles->room : 64;
+	if (roles->count == roles->room) {
+		size_t room = roles->room ? 2 * roles->room : 64;
 		struct role *list = mem_zero(room * sizeof(*list));
 
-		if (r->roles->count)
-			memcpy(list, r->roles->list, r->roles->count * sizeof(*list));
-		mem_free(r->roles->list);
-		r->roles->list = list;
-		r->roles->room = room;
+		if (roles->count)
+			memcpy(list, roles->list, roles->count * sizeof(*list));
+		mem_free(roles->list);
+		roles->list = list;
+		roles->room = room;
 	}
 
-	role = &r->roles->list[r->roles->count++];
+	role = &roles->list[roles->count++];
 	role->name = text_of(row->values[0], row->lens[0]);
 	role->secret = text_of(row->values[1], row->lens[1]);
 	role->expired_at = text_of(row->values[2], row->lens[2]);
@@ -196,38 +190,10 @@ static int take_error(
 	    err, "the server refuses to tell its roles: %s", fields->message);
 }
 
-static void ready(void *ctx)
-{
-	struct role_reader *r = ctx;
-
-	if (r->is_asked)
-		pg_client_end(r->pg_client);
-	else
-		pg_client_ask(r->pg_client, query);
-	r->is_asked = true;
-}
-
 static const struct pg_client_ops reading_ops = {
     .row = take_row,
     .error = take_error,
-    .ready = ready,
 };
-
-/* Connects to the server that entry describes like an entry of [databases], with a
- * user, and reads its roles.  verbose: logs as with so many -v; 0: logs nothing.  Free
- * roles by roles_done, whatever the answer is. */
-static enum pg_client_answer roles_read(
-    struct roles *roles, const char *entry, int verbose, struct err *err)
-{
-	struct role_reader r = {.roles = roles};
-	enum pg_client_answer answer = PG_CLIENT_FAILED;
-
-	r.pg_client = pg_client_new(entry, verbose, &reading_ops, &r, err);
-	if (r.pg_client)
-		answer = pg_client_run(r.pg_client);
-	pg_client_free(&r.pg_client);
-	return answer;
-}
 
 /* ---- the server ---- */
 
@@ -237,8 +203,8 @@ static const struct libpq_defaults of_server = {.dbname = "postgres"};
 static enum pg_client_answer ask_server(
     struct roles *roles, struct libpq_entry *entry, int verbose, struct err *err)
 {
-	enum pg_client_answer answer =
-	    roles_read(roles, buf_text(&entry->text), verbose, err);
+	enum pg_client_answer answer = pg_client_query(
+	    buf_text(&entry->text), verbose, &reading_ops, roles, query, err);
 	struct err why;
 	char *secret;
 
@@ -254,7 +220,8 @@ static enum pg_client_answer ask_server(
 	}
 	libpq_entry_put(entry, "password", secret);
 	mem_free_secret(secret);
-	return roles_read(roles, buf_text(&entry->text), verbose, err);
+	return pg_client_query(
+	    buf_text(&entry->text), verbose, &reading_ops, roles, query, err);
 }
 
 /* ---- the list ---- */

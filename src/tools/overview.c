@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/wrapped.h"
+#include "base/text.h"
 #include "conf/entry.h"
 #include "conf/setting_row.h"
 

@@ -31,8 +31,9 @@ struct pg_client {
 	const struct server_events *of_broker; /* borrowed */
 	struct buf said; /* errors and warnings that were logged */
 	enum pg_client_answer answer;
-	bool is_over;
+	bool is_over, is_asked;
 	/* borrowed */
+	const char *query; /* of pg_client_query; NULL: the owner asks */
 	const struct pg_client_ops *ops;
 	void *ctx;
 	struct server *server; /* NULL: not granted yet, or closed */
@@ -53,6 +54,18 @@ static void end(struct pg_client *r, enum pg_client_answer answer)
 	r->is_over = true;
 	r->answer = answer;
 	loop_stop(r->site.loop);
+}
+
+/* The server waits for a query. */
+static void become_ready(struct pg_client *r)
+{
+	if (!r->query)
+		r->ops->ready(r->ctx);
+	else if (r->is_asked)
+		end(r, PG_CLIENT_DONE);
+	else
+		pg_client_ask(r, r->query);
+	r->is_asked = true;
 }
 
 /* The lines that were logged say more than the reason, if there are any. */
@@ -155,7 +168,7 @@ static enum step read_answer(struct server *server, const struct message *m)
 	case 'Z':
 		server->is_ready = true;
 		conn_set_deadline(&server->conn, 0);
-		r->ops->ready(r->ctx);
+		become_ready(r);
 		return STEP_NEXT;
 	case 'S':
 		return server_note_parameter(server, m, NULL, NULL) < 0 ? STEP_CLOSE
@@ -219,7 +232,7 @@ static void granted(struct request *request)
 
 	conn_hand_on(&server->conn, &answer_ops);
 	r->server = server;
-	r->ops->ready(r->ctx);
+	become_ready(r);
 }
 
 static void refused(struct request *request, const char *sqlstate, const char *text)
@@ -383,6 +396,20 @@ enum pg_client_answer pg_client_run(struct pg_client *r)
 	if (!r->is_over)
 		loop_run(r->site.loop);
 	return r->answer;
+}
+
+enum pg_client_answer pg_client_query(const char *entry, int verbose,
+    const struct pg_client_ops *ops, void *ctx, const char *sql, struct err *err)
+{
+	struct pg_client *r = pg_client_new(entry, verbose, ops, ctx, err);
+	enum pg_client_answer answer = PG_CLIENT_FAILED;
+
+	if (r) {
+		r->query = sql;
+		answer = pg_client_run(r);
+	}
+	pg_client_free(&r);
+	return answer;
 }
 
 void pg_client_ask(struct pg_client *r, const char *sql)

@@ -10,8 +10,8 @@
 #include "tools/libpq_entry.h"
 #include "tools/pg_client.h"
 #include "tools/terminal.h"
+#include "top/board.h"
 #include "top/display.h"
-#include "top/screen.h"
 
 /* TEXT_WIDTH and TEXT_LINES: the size of the output if it is no terminal.  AGAIN_MS:
  * the pause before the next attempt to connect.  SECOND_US: how long an answer may take

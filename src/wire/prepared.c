@@ -13,7 +13,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "wire/codec.h"
-#include "wire/prepared_contexts.h"
+#include "wire/prepared_store.h"
 
 struct prepared_registry {
 	struct prepared_store *store;    /* one reference */

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "net/alarm.h"
+#include "net/deadlines.h"
 
 enum { MS = 1000, NEVER = 600 * 1000 * MS };
 

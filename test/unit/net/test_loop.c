@@ -40,12 +40,12 @@ struct act {
 	bool is_last;
 };
 
-struct alarm {
+struct due {
 	struct deadline deadline;
 	struct scene *scene;
 	char letter;
 	uint64_t again_us;
-	struct alarm *clears;
+	struct due *clears;
 };
 
 static void note(struct scene *s, char letter)
@@ -181,7 +181,7 @@ static void test_reaped_when_freed(void **state)
 
 static void alarm_expired(struct deadline *d)
 {
-	struct alarm *a = container_of(d, struct alarm, deadline);
+	struct due *a = container_of(d, struct due, deadline);
 
 	assert_true(d->at_us == UINT64_MAX);
 	note(a->scene, a->letter);
@@ -197,9 +197,9 @@ static void alarm_expired(struct deadline *d)
 		loop_stop(a->scene->loop);
 }
 
-static void set_alarm(struct scene *s, struct alarm *a, char letter, uint64_t in_us)
+static void set_alarm(struct scene *s, struct due *a, char letter, uint64_t in_us)
 {
-	*a = (struct alarm){.scene = s, .letter = letter};
+	*a = (struct due){.scene = s, .letter = letter};
 	deadline_init(&a->deadline, alarm_expired);
 	deadline_set(s->loop, &a->deadline, loop_now(s->loop) + in_us);
 }
@@ -207,7 +207,7 @@ static void set_alarm(struct scene *s, struct alarm *a, char letter, uint64_t in
 static void test_deadlines_in_order(void **state)
 {
 	struct scene *s = *state;
-	struct alarm a, b, c, d, z;
+	struct due a, b, c, d, z;
 	uint64_t from_us = loop_now(s->loop);
 
 	set_alarm(s, &z, 'z', 30000);
@@ -229,7 +229,7 @@ static void test_deadlines_in_order(void **state)
 static void test_deadline_switched_off(void **state)
 {
 	struct scene *s = *state;
-	struct alarm a, z;
+	struct due a, z;
 
 	set_alarm(s, &a, 'a', 100);
 	set_alarm(s, &z, 'z', 3000);
@@ -244,7 +244,7 @@ static void test_deadline_switched_off(void **state)
 static void test_deadline_set_while_called(void **state)
 {
 	struct scene *s = *state;
-	struct alarm a, b, z;
+	struct due a, b, z;
 
 	set_alarm(s, &a, 'a', 0);
 	set_alarm(s, &b, 'b', 1);
@@ -272,7 +272,7 @@ static void test_watch(void **state)
 	struct scene *s = *state;
 	struct watch *w = watch_new(s->loop, s->fds[0], WATCH_READ, stop_reading, s);
 	struct act later = act(s, 'l');
-	struct alarm z;
+	struct due z;
 
 	assert_int_equal(write(s->fds[1], "xy", 2), 2);
 	loop_later(s->loop, &later.later);
@@ -301,7 +301,7 @@ static void test_watch_freed_before_closing(void **state)
 
 	for (int is_shared = 0; is_shared < 2; is_shared++) {
 		struct watch *reader, *writer;
-		struct alarm z;
+		struct due z;
 		int fds[2], held = -1;
 		loop_note_shared(s->loop, is_shared);
 		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
@@ -608,7 +608,7 @@ static void test_signal_where_libevent_has_no_epoll(void **state)
 static void test_clock(void **state)
 {
 	struct scene *s = *state;
-	struct alarm z;
+	struct due z;
 	uint64_t now_us = loop_now(s->loop), wall_us = loop_wall(s->loop);
 
 	/* The date lies between 2020 and 2200. */
@@ -626,7 +626,7 @@ static void test_clock(void **state)
 
 static void long_turn(struct deadline *d)
 {
-	struct alarm *a = container_of(d, struct alarm, deadline);
+	struct due *a = container_of(d, struct due, deadline);
 	uint64_t from_us = loop_now(a->scene->loop);
 
 	/* The wall clock may be set meanwhile. */
@@ -639,7 +639,7 @@ static void test_longest_turn(void **state)
 {
 	struct scene *s = *state;
 	struct loop_counts *counts = loop_counts(s->loop);
-	struct alarm a = {.scene = s};
+	struct due a = {.scene = s};
 
 	deadline_init(&a.deadline, long_turn);
 	deadline_set(s->loop, &a.deadline, loop_now(s->loop));

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "top/screen.h"
+#include "top/board.h"
 
 /* Columns in the first line, then rows; cells are words. */
 static void fill(struct table *t, uint64_t taken_us, const char *text)

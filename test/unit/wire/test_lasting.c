@@ -12,7 +12,7 @@
 #include <cmocka.h>
 /* clang-format on */
 
-#include "wire/lasting.h"
+#include "wire/text_counts.h"
 
 #define TEN   "abcdefghij"
 #define SIXTY TEN TEN TEN TEN TEN TEN
