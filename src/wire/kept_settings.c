@@ -233,11 +233,6 @@ int kept_settings_set(
 	return become(settings, &out, has_failed);
 }
 
-static uint8_t digit(char c)
-{
-	return (uint8_t)(c <= '9' ? c - '0' : c - 'a' + 10);
-}
-
 int kept_settings_take(
     struct kept_settings **settings, const char *name, struct buf *value)
 {
@@ -246,8 +241,10 @@ int kept_settings_take(
 
 	if (!hex)
 		return 0;
-	for (; value && hex[0] && hex[1]; hex += 2)
-		buf_put_u8(value, (uint8_t)(digit(hex[0]) << 4 | digit(hex[1])));
+	for (; value && hex[0] && hex[1]; hex += 2) {
+		const char digits[] = {hex[0], hex[1], '\0'};
+		buf_put_u8(value, (uint8_t)strtoul(digits, NULL, 16));
+	}
 	buf_init(&out, 0);
 	FOR_NAMES(other, *settings)
 	if (strcmp(other, name) != 0)
