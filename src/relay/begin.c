@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "relay/listen.h"
 #include "relay/sql_facts.h"
 #include "relay/statements.h"
 #include "relay/unnamed.h"
@@ -317,6 +318,9 @@ void begin_go_on(struct server *server, struct client *client)
 		return;
 	if (server_sync(server) < 0)
 		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
+	/* for the server the block is over; its ROLLBACK is answered here */
+	if (client->listening)
+		listen_note_ready(client, 'I');
 	if (link->begin_type == 'Q' || link->begin_type == 'F') {
 		begin_put_ready(client);
 	} else {

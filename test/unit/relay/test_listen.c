@@ -270,7 +270,7 @@ static void unlisten_waits_for_the_answers_before_it(void **state)
 }
 
 /* There is no answer before it, although there is a BEGIN.  If that fails, it is told
- * once. */
+ * once, and takes back nothing that comes behind the block. */
 static void unlisten_does_not_wait_for_a_begin_that_was_put_off(void **state)
 {
 	(void)state;
@@ -288,6 +288,13 @@ static void unlisten_does_not_wait_for_a_begin_that_was_put_off(void **state)
 	assert_string_equal(peer_heard(client), "");
 	peer_text(client, 'Q', "rollback");
 	assert_string_equal(peer_hear(client, 'Z'), "C:ROLLBACK Z:I");
+	peer_text(client, 'Q', "unlisten news");
+	peer_hear(server, 'Q');
+	answer_fence();
+	peer_answer(server, "UNLISTEN", 'I');
+	answer(server, NULL);
+	assert_string_equal(peer_hear(client, 'Z'), "C:UNLISTEN Z:I");
+	assert_int_equal(pins_count(stage_pool(stage)), 0);
 	stage_free(&stage);
 }
 
