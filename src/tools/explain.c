@@ -21,9 +21,7 @@
 #include "tools/overview.h"
 #include "tools/pg_client.h"
 
-/* ---- advice ---- */
-
-/* ---- what the running pooler counts ---- */
+/* ---- advice: what the running pooler counts ---- */
 
 /* From so many repeated Parses on, if these are one of so many queries, it is worth a
  * sentence. */
@@ -159,7 +157,7 @@ static void advice_live_look(struct advice *a)
 	buf_done(&path);
 }
 
-/* ---- what the configuration says ---- */
+/* ---- advice: what the configuration says ---- */
 
 /* In a pool of up to this size, idle transactions can easily occupy all servers. */
 enum { SMALL_POOL = 50 };

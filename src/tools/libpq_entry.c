@@ -485,7 +485,7 @@ static const char *default_of(const char *key, const struct libpq_defaults *defa
 	return strcmp(key, "dbname") == 0 ? defaults->dbname : NULL;
 }
 
-/* ---- the password file ---- */
+/* ---- the password of an entry ---- */
 
 static const char *value_of(const struct libpq_entry *entry, int key)
 {
