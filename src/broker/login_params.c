@@ -183,8 +183,9 @@ void spellings_keep(struct spellings *s, size_t i, const char *base, const char 
 		forget(s, old);
 	if (s->key.failed || key_len > KEY_MOST || value_len > VALUE_MOST)
 		return;
-	if (s->used.count >= KEPT_MOST)
-		forget(s, container_of(list_last(&s->used), struct answer, node));
+	struct node *last = list_last(&s->used);
+	if (last && s->used.count >= KEPT_MOST)
+		forget(s, container_of(last, struct answer, node));
 	struct answer *a = mem_zero(sizeof(*a) + key_len + value_len + 1);
 	memcpy(a->bytes, s->key.bytes, key_len);
 	a->key_len = key_len;
