@@ -1,10 +1,13 @@
 #include "net/deadlines.h"
 
 #include <stddef.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "net/poller.h" /* NET_HAS_LINUX */
+#ifdef NET_HAS_LINUX
+#	include <sys/timerfd.h>
+#endif
 
 void deadlines_done(struct deadlines *all)
 {
@@ -112,10 +115,6 @@ uint64_t deadlines_next(const struct deadlines *all)
 }
 
 /* ---- a timer of the kernel ---- */
-
-#include "net/poller.h" /* NET_HAS_LINUX */
-#ifdef NET_HAS_LINUX
-#endif
 
 int alarm_init(struct alarm *a)
 {

@@ -60,8 +60,6 @@ void view_pins(struct rows *rows)
 
 /* ---- SHOW LEAKS ---- */
 
-#include "views/views.def"
-
 void view_state_leaks(struct rows *rows)
 {
 	const struct leak_row *leak;
@@ -76,8 +74,6 @@ void view_state_leaks(struct rows *rows)
 }
 
 /* ---- SHOW PREPARED_STATEMENTS ---- */
-
-#include "views/views.def"
 
 /* How many bytes of a query are shown, which is enough to recognize it. */
 enum { QUERY_SHOWN = 200 };

@@ -373,8 +373,6 @@ void view_dns_zones(struct rows *rows)
 
 /* ---- SHOW WORKERS ---- */
 
-#include "views/views.def"
-
 void view_workers(struct rows *rows)
 {
 	const struct site *site = rows->site;

@@ -422,8 +422,6 @@ void view_active_sockets(struct rows *rows)
 
 /* ---- SHOW LISTENERS ---- */
 
-#include "views/views.def"
-
 enum { CHANNELS_SHOWN = 20 };
 
 static void put_listener(

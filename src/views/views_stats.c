@@ -194,8 +194,6 @@ void view_totals(struct rows *rows)
 
 /* ---- SHOW LATENCY ---- */
 
-#include "views/views.def"
-
 struct latency_view {
 	struct rows *rows;
 	struct latency_totals all;
