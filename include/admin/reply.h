@@ -22,7 +22,7 @@ void reply_invalid(struct client *client, const char *query);
 /* ---- SHOW HELP ---- */
 
 /* Appends the whole answer. */
-void help_put(struct buf *out);
+void reply_put_help(struct buf *out);
 
 /* ---- SHOW and SET of drivers ---- */
 

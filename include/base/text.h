@@ -137,7 +137,7 @@ static inline const char *text_or_null(const char *s)
 
 /* Prints a printf text, wrapped between words.  lead is put before the first line, and
  * as many blanks before the others. */
-void wrapped_put(FILE *out, const char *lead, const char *fmt, ...)
+void text_put_wrapped(FILE *out, const char *lead, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -73,7 +73,7 @@ struct process_sample {
 
 /* Fills process.  began_us: when the process began, on the loop's clock.  missed: how
  * many workers have not answered. */
-void process_samples_find(struct process_sample process[PROCESS_SAMPLE_COUNT],
+void samples_find_process(struct process_sample process[PROCESS_SAMPLE_COUNT],
     const struct site *site, uint64_t began_us, unsigned missed);
 
 /* ---- histograms ---- */

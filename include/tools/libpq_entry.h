@@ -49,7 +49,8 @@ typedef int conninfo_pair_fn(
 /* Parses a connection string and calls take for each pair.  Several hosts of a URI come
  * as lists with commas.  -1 and err, which never repeats a part of the text, because it
  * may contain a password. */
-int conninfo_read(const char *text, conninfo_pair_fn *take, void *ctx, struct err *err);
+int libpq_entry_read_conninfo(
+    const char *text, conninfo_pair_fn *take, void *ctx, struct err *err);
 
 /* ---- the password file ---- */
 
@@ -64,9 +65,10 @@ struct passfile_key {
 /* The path in PGPASSFILE or that of .pgpass in the home folder; the caller frees it.
  * NULL: there is neither.
  */
-char *passfile_default_path(void);
+char *libpq_entry_passfile_path(void);
 /* Finds the password; the caller frees it with mem_free_secret.  NULL: there is none;
  * err says why the file cannot be used, or its text is empty. */
-char *passfile_find(const char *path, const struct passfile_key *key, struct err *err);
+char *libpq_entry_find_password(
+    const char *path, const struct passfile_key *key, struct err *err);
 
 #endif

@@ -43,6 +43,6 @@ void text_counts_refuse(struct text_counts *c);
  * backslashes or in parts (which could hide such a word), names of objects as constants
  * (::regproc; PostgreSQL itself follows
  * ::regclass), and names so long that PostgreSQL tells that it cuts them. */
-bool lasting_is_text(const char *text, size_t len);
+bool text_counts_is_lasting(const char *text, size_t len);
 
 #endif

@@ -104,7 +104,7 @@ static void put_usage(struct buf *text, const char *usage)
 	}
 }
 
-void help_put(struct buf *out)
+void reply_put_help(struct buf *out)
 {
 	struct buf text;
 

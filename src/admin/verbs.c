@@ -233,7 +233,7 @@ static void verb_show(const struct order *order)
 	if (param)
 		driver_param_put(param, &out);
 	else if (!view->walk)
-		help_put(&out);
+		reply_put_help(&out);
 	else
 		view_put(view, order_site(order), &out);
 	codec_put_ready(&out, 'I');

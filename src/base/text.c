@@ -627,7 +627,7 @@ static void put_words(FILE *out, const char *lead, const char *text)
 	fputc('\n', out);
 }
 
-void wrapped_put(FILE *out, const char *lead, const char *fmt, ...)
+void text_put_wrapped(FILE *out, const char *lead, const char *fmt, ...)
 {
 	struct buf text;
 	va_list ap;

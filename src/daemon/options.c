@@ -181,7 +181,7 @@ void options_help(FILE *out, const char *program)
 			fprintf(out, "%s\n", option);
 		snprintf(lead, sizeof(lead), "%-*s", HELP_COLUMN,
 		    width < HELP_COLUMN ? option : "");
-		wrapped_put(out, lead, "%s", row->help);
+		text_put_wrapped(out, lead, "%s", row->help);
 	}
 	fputs("\nReport bugs where you got this program from.\n"
 	      "Manual and home page: see pgbouncer(1) and the README beside it.\n",

@@ -136,7 +136,7 @@ static void take_turn(struct later *l)
 		begin_job(g);
 	}
 	if (g->job == JOBS) {
-		process_samples_find(
+		samples_find_process(
 		    g->collection.process, g->site, g->began_us, g->missed);
 		g->ready(g->ctx);
 		return;

@@ -160,8 +160,9 @@ static void answer_ready(const struct metrics *m, struct http_request *r)
 static void answer_metrics(struct metrics *m, struct http_request *r)
 {
 	if (http_is_head(r))
-		http_answer(
-		    r, 200, format_type(format_choose(http_header(r, "Accept"))), "");
+		http_answer(r, 200,
+		    writer_format_type(writer_choose_format(http_header(r, "Accept"))),
+		    "");
 	else if (scrapes_find_room(m->scrapes) < 0)
 		http_answer(r, 503, plain, "Too many scrapes at a time; try again.\n");
 	else

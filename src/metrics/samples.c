@@ -142,7 +142,7 @@ static long long open_descriptors(void)
 	return count - 3; /* ".", ".." and the folder itself */
 }
 
-void process_samples_find(struct process_sample process[PROCESS_SAMPLE_COUNT],
+void samples_find_process(struct process_sample process[PROCESS_SAMPLE_COUNT],
     const struct site *site, uint64_t began_us, unsigned missed)
 {
 	uint64_t uptime_us = loop_now(site->loop) - began_us;

@@ -141,7 +141,7 @@ static void gathered(void *ctx)
 	s->scrapes->gathering = NULL;
 	s->is_writing = true;
 	writer_init(&s->writer, s->collection, s->format);
-	http_begin(s->request, format_type(s->format));
+	http_begin(s->request, writer_format_type(s->format));
 	loop_later(s->scrapes->site->loop, &s->turn);
 	gather_next(s->scrapes);
 }
@@ -217,7 +217,7 @@ void scrape_begin(struct scrapes *scrapes, struct http_request *request)
 
 	s->scrapes = scrapes;
 	s->request = request;
-	s->format = format_choose(http_header(request, "Accept"));
+	s->format = writer_choose_format(http_header(request, "Accept"));
 	s->turn.run = write_turn;
 	list_push_back(&scrapes->all, &s->node);
 	http_set_data(request, s);

@@ -18,7 +18,7 @@ static const char *const types[] = {
     [FORMAT_OPENMETRICS] = "application/openmetrics-text; version=1.0.0; charset=utf-8",
 };
 
-const char *format_type(enum format format)
+const char *writer_format_type(enum format format)
 {
 	return types[format];
 }
@@ -63,7 +63,7 @@ static bool find_format(const char *item, enum format *format)
 	return true;
 }
 
-enum format format_choose(const char *accept)
+enum format writer_choose_format(const char *accept)
 {
 	enum format best = FORMAT_TEXT, format;
 	uint64_t best_quality = 0;

@@ -58,7 +58,7 @@ struct prepared_text *common_texts_find(
 	text = server_prepared_shared(server, key, len);
 	if (text && text->is_lasting)
 		return text;
-	if (!lasting_is_text((const char *)key, len)) {
+	if (!text_counts_is_lasting((const char *)key, len)) {
 		text_counts_refuse(site->text_counts);
 	} else if (text || (text = server_prepared_intern(
 				server, site->prepared, key, len, &none))) {

@@ -150,7 +150,7 @@ static void advice_live_look(struct advice *a)
 	if (answer == PG_CLIENT_PASSWORD_WANTED)
 		err_set(&err, "only the pooler's own account needs no password");
 	if (answer != PG_CLIENT_DONE)
-		wrapped_put(a->out, "",
+		text_put_wrapped(a->out, "",
 		    "The pooler at %s could not be asked for what it counts: %s",
 		    buf_text(&path), err.text);
 	buf_done(&entry);
@@ -439,7 +439,7 @@ unsigned explain_config(FILE *out, const struct options *options)
 	struct sizing_input input;
 	sizing_input_init(&input, &loaded);
 	if (problems > 0 && is_there(options->file))
-		wrapped_put(out, "",
+		text_put_wrapped(out, "",
 		    "The problems above have to be solved first. What follows is about "
 		    "the parts that could be read.");
 	if (is_there(options->file)) {

@@ -31,7 +31,7 @@ static const char *home_folder(void)
 	return account ? account->pw_dir : NULL;
 }
 
-char *passfile_default_path(void)
+char *libpq_entry_passfile_path(void)
 {
 	const char *named = text_or_null(getenv("PGPASSFILE")), *home;
 	struct buf path;
@@ -139,7 +139,8 @@ static bool next_place(const char **hosts, const char **ports, char *host, char 
 	return true;
 }
 
-char *passfile_find(const char *path, const struct passfile_key *key, struct err *err)
+char *libpq_entry_find_password(
+    const char *path, const struct passfile_key *key, struct err *err)
 {
 	char *file, *secret = NULL;
 	char host[NAME_MAX_LEN], port[NAME_MAX_LEN] = "5432";
@@ -374,7 +375,8 @@ static int read_uri(const struct reader *r, char *at)
 	return 0;
 }
 
-int conninfo_read(const char *text, conninfo_pair_fn *take, void *ctx, struct err *err)
+int libpq_entry_read_conninfo(
+    const char *text, conninfo_pair_fn *take, void *ctx, struct err *err)
 {
 	static const char *const schemes[] = {"postgresql://", "postgres://"};
 	const struct reader r = {take, ctx, err};
@@ -502,10 +504,10 @@ static void look_into_passfile(struct libpq_entry *entry)
 	struct err err;
 
 	if (!path)
-		path = entry->values[KEY_PASSFILE] = passfile_default_path();
+		path = entry->values[KEY_PASSFILE] = libpq_entry_passfile_path();
 	if (!path)
 		return;
-	secret = passfile_find(path, &key, &err);
+	secret = libpq_entry_find_password(path, &key, &err);
 	if (secret) {
 		libpq_entry_put(entry, variables[KEY_PASSWORD].key, secret);
 		entry->has_file_password = true;
@@ -533,7 +535,7 @@ void libpq_entry_explain(const struct libpq_entry *entry, struct err *err)
 int libpq_entry_read(struct libpq_entry *entry, const char *conninfo,
     const struct libpq_defaults *defaults, struct err *err)
 {
-	if (conninfo_read(conninfo, put_pair, entry, err) < 0)
+	if (libpq_entry_read_conninfo(conninfo, put_pair, entry, err) < 0)
 		return -1;
 	for (int i = 0; i < LIBPQ_ENTRY_KEYS; i++) {
 		const char *value = text_or_null(getenv(variables[i].variable));

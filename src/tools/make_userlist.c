@@ -38,7 +38,7 @@ static int look_at(const char *path, struct stat *st, struct err *err)
 	return 1;
 }
 
-int secret_file_check(const char *path, struct err *err)
+int make_userlist_check_file(const char *path, struct err *err)
 {
 	struct stat st;
 
@@ -100,7 +100,8 @@ static int write_beside(const char *place, const struct stat *old, const void *b
 	return rc < 0 ? -1 : 0;
 }
 
-int secret_file_write(const char *path, const void *bytes, size_t len, struct err *err)
+int make_userlist_write_file(
+    const char *path, const void *bytes, size_t len, struct err *err)
 {
 	struct stat st;
 	int is_there = look_at(path, &st, err), rc;
@@ -304,7 +305,8 @@ static int write_list(const struct options *options, struct buf *list, struct er
 	if (list->failed)
 		return err_set_row(err, ERROR_OUT_OF_MEMORY);
 	if (options->output)
-		return secret_file_write(options->output, list->bytes, list->len, err);
+		return make_userlist_write_file(
+		    options->output, list->bytes, list->len, err);
 	fwrite(list->bytes, 1, list->len, stdout);
 	if (fflush(stdout) != 0 || ferror(stdout))
 		return err_set(err, "the list could not be written");
@@ -318,7 +320,7 @@ static int make(const struct options *options, struct libpq_entry *entry,
 	size_t count;
 	int rc;
 
-	if (options->output && secret_file_check(options->output, err) < 0)
+	if (options->output && make_userlist_check_file(options->output, err) < 0)
 		return -1;
 	if (libpq_entry_read(entry, options->conninfo, &of_server, err) < 0)
 		return -1;

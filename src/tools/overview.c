@@ -140,8 +140,8 @@ static void put_database(
 		buf_printf(&list, "%s%s:%d", i ? ", " : "", name ? name : "",
 		    db->hosts[i].port);
 	}
-	wrapped_put(out, "  server                       ", "%s%s%s", buf_text(&list),
-	    strcmp(db->dbname, db->name) == 0 ? "" : ", there called ",
+	text_put_wrapped(out, "  server                       ", "%s%s%s",
+	    buf_text(&list), strcmp(db->dbname, db->name) == 0 ? "" : ", there called ",
 	    strcmp(db->dbname, db->name) == 0 ? "" : db->dbname);
 	buf_done(&list);
 	/* prints the users that log in to the database's servers; each of them has a
@@ -150,16 +150,16 @@ static void put_database(
 	size_t listed = sizing_listed_users(o->input, db);
 	bool has_others = sizing_has_other_users(o->input, db);
 	if (db->user) {
-		wrapped_put(out, lead, "%s, whoever the client is", db->user);
+		text_put_wrapped(out, lead, "%s, whoever the client is", db->user);
 	} else if (!listed && !has_others) {
-		wrapped_put(out, lead, "none: nobody can log in");
+		text_put_wrapped(out, lead, "none: nobody can log in");
 	} else if (has_others) {
-		wrapped_put(out, lead, "%zu of auth_file, and any number that %s",
+		text_put_wrapped(out, lead, "%zu of auth_file, and any number that %s",
 		    listed,
 		    o->input->has_external_auth ? "LDAP, PAM, Kerberos or OAuth lets in"
 						: "auth_query finds");
 	} else {
-		wrapped_put(out, lead, "%zu of auth_file", listed);
+		text_put_wrapped(out, lead, "%zu of auth_file", listed);
 	}
 	for (size_t i = 0; i < COUNT_OF(database_rows); i++)
 		put_row(out, o, scope, forced, &database_rows[i]);
@@ -245,7 +245,7 @@ static void put_servers(FILE *out, const struct overview *o)
 	buf_done(&name);
 	if (s->host_count > 1)
 		put_count_row(out, "all hosts together", databases, &s->servers);
-	wrapped_put(out, "  ",
+	text_put_wrapped(out, "  ",
 	    "Each user has a pool in each database, of pool_size + reserve_pool_size "
 	    "connections. Of several hosts of a database each may get all of them. "
 	    "Where limits of databases and of users meet, the number may be somewhat "
@@ -277,7 +277,7 @@ static void put_descriptors(FILE *out, const struct overview *o)
 	put_descriptor_row(out, "limit of this shell (ulimit -n)",
 	    o->descriptor_limit < SIZING_NO_LIMIT ? o->descriptor_limit
 						  : SIZING_NO_LIMIT);
-	wrapped_put(out, "  ",
+	text_put_wrapped(out, "  ",
 	    "A service has a limit of its own: with systemd it is LimitNOFILE. A "
 	    "cancel request takes one more for a moment.");
 }
@@ -286,7 +286,7 @@ static void put_process(FILE *out, const struct overview *o)
 {
 	struct scope scope = scope_of(o, NULL, NULL);
 
-	wrapped_put(
+	text_put_wrapped(
 	    out, "", "Lines without a file are those of %s.", o->input->config->file);
 	fputs("\nThe process\n", out);
 	for (size_t i = 0; i < COUNT_OF(process_rows); i++)
@@ -316,7 +316,7 @@ put(struct advice *a, const char *file, unsigned line, const char *fmt, va_list 
 		overview_put_place(&place, a->o->input->config, file, line);
 	if (a->count++ == 0)
 		fputs("\nAdvice\n", a->out);
-	wrapped_put(a->out, "  * ", "%s%s%s%s", text.text, line ? " (" : "",
+	text_put_wrapped(a->out, "  * ", "%s%s%s%s", text.text, line ? " (" : "",
 	    buf_text(&place), line ? ")" : "");
 	buf_done(&place);
 }

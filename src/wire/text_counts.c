@@ -160,7 +160,7 @@ static bool is_lasting(const struct sql_token *t, const struct sql_token *before
 	}
 }
 
-bool lasting_is_text(const char *text, size_t len)
+bool text_counts_is_lasting(const char *text, size_t len)
 {
 	static const char *const planned[] = {
 	    "select", "insert", "update", "delete", "merge", "values", "table", "with"};

@@ -27,7 +27,7 @@ static void reads(const char *text, const char *expected)
 
 	buf_done(&pairs);
 	buf_init(&pairs, 0);
-	assert_int_equal(conninfo_read(text, note, NULL, &err), 0);
+	assert_int_equal(libpq_entry_read_conninfo(text, note, NULL, &err), 0);
 	assert_string_equal(buf_text(&pairs), expected);
 	buf_done(&pairs);
 }
@@ -39,7 +39,7 @@ static void refuses(const char *text, const char *why)
 
 	buf_done(&pairs);
 	buf_init(&pairs, 0);
-	assert_int_equal(conninfo_read(text, note, NULL, &err), -1);
+	assert_int_equal(libpq_entry_read_conninfo(text, note, NULL, &err), -1);
 	assert_non_null(strstr(err.text, why));
 	assert_null(strstr(err.text, "quiesce"));
 	buf_done(&pairs);

@@ -84,27 +84,28 @@ static void files_with_secrets(void **state)
 	snprintf(path, sizeof(path), "%s/list", folder);
 	snprintf(link, sizeof(link), "%s/link", folder);
 	umask(0);
-	assert_int_equal(secret_file_check(path, &err), 0);
-	assert_int_equal(secret_file_write(path, "one", 3, &err), 0);
+	assert_int_equal(make_userlist_check_file(path, &err), 0);
+	assert_int_equal(make_userlist_write_file(path, "one", 3, &err), 0);
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
 	/* The permissions of the file that is there stay; so does a link. */
 	chmod(path, 0640);
 	assert_int_equal(symlink(path, link), 0);
-	assert_int_equal(secret_file_write(link, "three", 5, &err), 0);
+	assert_int_equal(make_userlist_write_file(link, "three", 5, &err), 0);
 	assert_int_equal(lstat(path, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0640);
 	assert_int_equal(lstat(link, &st), 0);
 	assert_true(S_ISLNK(st.st_mode));
 	chmod(path, 0644);
-	assert_int_equal(secret_file_check(path, &err), -1);
+	assert_int_equal(make_userlist_check_file(path, &err), -1);
 	assert_non_null(strstr(err.text, "first chmod o-rwx "));
-	assert_int_equal(secret_file_write(path, "four", 4, &err), -1);
+	assert_int_equal(make_userlist_write_file(path, "four", 4, &err), -1);
 	read = text_read_file(path, &len, &err);
 	assert_string_equal(read, "three");
 	free(read);
-	assert_int_equal(secret_file_check(folder, &err), -1);
-	assert_int_equal(secret_file_write("/nonexistent/list", "x", 1, &err), -1);
+	assert_int_equal(make_userlist_check_file(folder, &err), -1);
+	assert_int_equal(
+	    make_userlist_write_file("/nonexistent/list", "x", 1, &err), -1);
 	unlink(link);
 	unlink(path);
 	/* Nothing else is left behind. */

@@ -52,7 +52,7 @@ static void gives(struct file *f, const char *host, const char *port, const char
     const char *wanted)
 {
 	const struct passfile_key key = {host, port, "pgbouncer", user};
-	char *secret = passfile_find(f->path, &key, &f->err);
+	char *secret = libpq_entry_find_password(f->path, &key, &f->err);
 
 	if (wanted)
 		assert_string_equal(secret ? secret : "nothing", wanted);
@@ -114,12 +114,12 @@ static void files_that_are_not_used(void **state)
 
 	fill(f, "*:*:*:*:seen by others\n");
 	assert_int_equal(chmod(f->path, 0640), 0);
-	assert_null(passfile_find(f->path, &key, &f->err));
+	assert_null(libpq_entry_find_password(f->path, &key, &f->err));
 	assert_non_null(strstr(f->err.text, "chmod 600"));
 	assert_null(strstr(f->err.text, "seen"));
-	assert_null(passfile_find("/tmp", &key, &f->err));
+	assert_null(libpq_entry_find_password("/tmp", &key, &f->err));
 	assert_non_null(strstr(f->err.text, "/tmp is not a file"));
-	assert_null(passfile_find("/nonexistent/pgpass", &key, &f->err));
+	assert_null(libpq_entry_find_password("/nonexistent/pgpass", &key, &f->err));
 	assert_string_equal(f->err.text, "");
 }
 
@@ -130,11 +130,11 @@ static void where_it_is(void **state)
 	(void)state;
 	setenv("HOME", "/somewhere", 1);
 	unsetenv("PGPASSFILE");
-	path = passfile_default_path();
+	path = libpq_entry_passfile_path();
 	assert_string_equal(path, "/somewhere/.pgpass");
 	mem_free(path);
 	setenv("PGPASSFILE", "/else", 1);
-	path = passfile_default_path();
+	path = libpq_entry_passfile_path();
 	assert_string_equal(path, "/else");
 	mem_free(path);
 }

@@ -26,7 +26,7 @@ static bool is_lasting(const char *text)
 
 	assert_non_null(copy);
 	memcpy(copy, text, len);
-	result = lasting_is_text(copy, len);
+	result = text_counts_is_lasting(copy, len);
 	free(copy);
 	return result;
 }
