@@ -421,6 +421,14 @@ static void fill_server(struct offer *offer, const struct server *server,
 	fill_entries(offer, &server->pipeline, out);
 }
 
+/* The next process may use it before this one knows that.  So its notifications are of
+ * nobody who is known here. */
+static void set_offered(struct server *server)
+{
+	server->conn.is_offered = true;
+	listen_sender_set(server, NULL);
+}
+
 static void offer_server(struct offer *offer, struct server *server)
 {
 	struct record record = {.kind = RECORD_SERVER};
@@ -428,7 +436,7 @@ static void offer_server(struct offer *offer, struct server *server)
 
 	fill_server(offer, server, &record.server, &unread);
 	emit(offer, &record, server->conn.stream.fd);
-	server->conn.is_offered = true;
+	set_offered(server);
 	buf_wipe_done(&unread);
 }
 
@@ -483,7 +491,7 @@ static void offer_client(struct offer *offer, struct client *client)
 	client->conn.is_offered = true;
 	if (server) {
 		emit(offer, &of_server, server->conn.stream.fd);
-		server->conn.is_offered = true;
+		set_offered(server);
 	}
 	buf_wipe_done(&unread);
 	buf_wipe_done(&server_unread);
@@ -598,8 +606,6 @@ static const struct conn_ops server_gone_ops = {
 static void release_server(struct server *server)
 {
 	conn_hand_on(&server->conn, &server_gone_ops);
-	/* its notifications are of clients that are not known here */
-	listen_sender_set(server, NULL);
 	/* no Terminate is sent, because the server connection lives on */
 	server->is_cut = true;
 	server->slot.was_lent = true;
@@ -637,8 +643,16 @@ void handoff_let_go(struct site *site)
 	movable_walk(site, let_go_one, NULL);
 }
 
+static void keep_one(void *ctx, const struct movable *thing)
+{
+	(void)ctx;
+	if (thing->server && thing->conn->is_offered)
+		listen_sender_set(thing->server, server_client(thing->server));
+}
+
 void handoff_keep(struct site *site)
 {
+	movable_walk(site, keep_one, NULL);
 	site->catalog->is_offered = false;
 	movable_start(site);
 }
