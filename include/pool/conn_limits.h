@@ -27,8 +27,8 @@ void conn_limits_uncount(
 int conn_limits_limit(const struct pool *pool, enum conn_limit kind);
 /* Whether the limit has no room for another slot of this pool. */
 bool conn_limits_is_full(const struct pool *pool, enum conn_limit kind);
-/* Whether more slots stay with their clients (pins.h) than the limit allows.  At least
- * one goes round, between all pools that share it. */
+/* Are so many slots pinned (pins.h), of all pools that share the limit, that none is
+ * left to go round? */
 bool conn_limits_is_pinned(const struct pool *pool, enum conn_limit kind);
 /* Whether there are more slots than the limit allows, because it was lowered, or
  * because servers have come from another process. */

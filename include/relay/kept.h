@@ -21,9 +21,8 @@ static inline bool kept_has_requested(const struct client *client)
 	return client->params.requested >> VAR_BUILTIN_COUNT != 0 ||
 	       client->params.startup;
 }
-/* Those that this server does not report, those that are not tracked at all, and that
- * the client has not set since, are settings of the client; those that it reports are
- * tracked.  -1: no memory. */
+/* Of these, what this server reports is tracked from now on.  The others are settings
+ * of the client, unless it has set them since.  -1: no memory. */
 int kept_take_requested(const struct server *server, struct client *client);
 
 /* Are the client's settings in force on the server, and no others? */

@@ -130,9 +130,8 @@ struct link_pin {
 	bool has_unknown_name : 1;
 	uint64_t since_us;     /* since when it is pinned */
 	uint32_t transactions; /* that have ended since */
-	/* parameters with a dot that texts since the last question have named, see
-	 * kept_settings.h; and while it is asked, the settings that it told, see
-	 * kept_settings.h */
+	/* parameters with a dot that texts since the last question have named; and
+	 * while it is asked, the settings that it told: see kept_settings.h */
 	struct buf names, session;
 };
 

@@ -46,12 +46,15 @@ int kept_take_requested(const struct server *server, struct client *client)
 	for (size_t i = VAR_BUILTIN_COUNT;
 	     i < count && i < EFFECTS_PARAMETERS && !failed; i++) {
 		const char *value = vars_get(&client->params.vars, i);
+		bool is_reported = vars_get(&server->vars, i) != NULL;
 		bool is_asked = client->params.requested >> i & 1 && value;
+		if (is_reported ? !client->params.startup : !is_asked)
+			continue;
 		buf_clear(&name);
 		text_put_lower(&name, vars_schema_name(schema, i));
-		if (vars_get(&server->vars, i))
+		if (is_reported)
 			failed = take_reported(client, i, buf_text(&name));
-		else if (is_asked && !kept_settings_has(*kept, buf_text(&name)))
+		else if (!kept_settings_has(*kept, buf_text(&name)))
 			failed = kept_settings_set(kept, buf_text(&name), value);
 	}
 	buf_done(&name);

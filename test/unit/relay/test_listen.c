@@ -100,6 +100,15 @@ static void begin(const char *settings)
 	peer_hear(client, 'Z');
 }
 
+/* Another client has sent LISTEN "news", and its server has run it. */
+static struct peer *ask_to_listen(void)
+{
+	struct peer *one = stage_login(stage, "u", NULL, NULL);
+
+	run(one, "listen news", "LISTEN", 'I');
+	return one;
+}
+
 /* Another client listens to this channel, and gets its answer. */
 static struct peer *join(const char *channel)
 {
@@ -462,9 +471,8 @@ static void older_notifications_do_not_follow_newer_ones(void **state)
 {
 	(void)state;
 	begin(KEEP);
-	struct peer *one = stage_login(stage, "u", NULL, NULL);
+	struct peer *one = ask_to_listen();
 
-	run(one, "listen news", "LISTEN", 'I');
 	peer_hear(server, 'S');
 	put_note(server, "2");
 	put_answer(server, "news");
@@ -483,9 +491,8 @@ static void older_notifications_that_come_first_do_not_follow_either(void **stat
 {
 	(void)state;
 	begin(KEEP);
-	struct peer *one = stage_login(stage, "u", NULL, NULL);
+	struct peer *one = ask_to_listen();
 
-	run(one, "listen news", "LISTEN", 'I');
 	answer(server, "news");
 	answer_fence();
 	peer_hear(hub, 'S');
@@ -504,9 +511,8 @@ static void older_notifications_are_not_heard(void **state)
 {
 	(void)state;
 	begin(KEEP);
-	struct peer *one = stage_login(stage, "u", NULL, NULL);
+	struct peer *one = ask_to_listen();
 
-	run(one, "listen news", "LISTEN", 'I');
 	answer(server, "news");
 	peer_hear(hub, 'S');
 	put_note(hub, "1");
@@ -526,9 +532,8 @@ static void what_only_the_connection_sends_is_not_lost(void **state)
 {
 	(void)state;
 	begin(KEEP);
-	struct peer *one = stage_login(stage, "u", NULL, NULL);
+	struct peer *one = ask_to_listen();
 
-	run(one, "listen news", "LISTEN", 'I');
 	put_note(hub, "1");
 	stage_settle(stage);
 	peer_hear(server, 'S');
@@ -567,9 +572,8 @@ static void what_both_send_comes_once(void **state)
 {
 	(void)state;
 	begin(KEEP);
-	struct peer *one = stage_login(stage, "u", NULL, NULL);
+	struct peer *one = ask_to_listen();
 
-	run(one, "listen news", "LISTEN", 'I');
 	answer(server, "news");
 	answer_fence();
 	peer_hear(hub, 'S');
