@@ -18,7 +18,7 @@
 
 enum { TLS_HANDSHAKE_RECORD = 0x16 }; /* RFC 8446 section 5.1 */
 
-static const struct conn_ops startup_ops, encrypted_ops;
+static const struct conn_ops startup_ops;
 
 static bool has_tls(const struct conn *conn)
 {
@@ -49,7 +49,7 @@ static enum step startup_answer(struct client *client, const uint8_t *answer)
 
 static enum step startup_encrypt(struct conn *conn, const uint8_t *initial, size_t len)
 {
-	conn_hand_on(conn, &encrypted_ops);
+	conn_hand_on(conn, &startup_ops);
 	return conn_secure(conn, tls_setup_client(conn->site->tls), NULL, initial, len,
 		   "failed to accept SSL") < 0
 		   ? STEP_CLOSE
@@ -61,7 +61,7 @@ static enum step startup_ssl(struct client *client, const struct message *m)
 	static const uint8_t yes = 'S', no = 'N';
 	struct conn *conn = &client->conn;
 
-	if (conn->ops == &encrypted_ops) {
+	if (conn->stream.tls) {
 		conn_doom_quietly(conn, "SSL req inside SSL");
 		return STEP_CLOSE;
 	}
@@ -121,7 +121,7 @@ static enum step startup_message(struct conn *conn, const struct message *m)
 		return STEP_CLOSE;
 	}
 	if (tls_setup_client_mode(conn->site->tls) >= TLS_REQUIRE && has_tls(conn) &&
-	    conn->ops != &encrypted_ops) {
+	    !conn->stream.tls) {
 		client_fatal(client, ERROR_SSL_REQUIRED);
 		return STEP_CLOSE;
 	}
@@ -142,8 +142,7 @@ static void startup_expired(struct conn *conn)
 static void startup_ended(struct conn *conn, const struct err *err)
 {
 	/* a lost connection is not reported as a failure of TLS */
-	if (err && conn->ops == &encrypted_ops &&
-	    stream_has_tls_failure(&conn->stream) && !stream_tls(&conn->stream))
+	if (err && stream_has_tls_failure(&conn->stream) && !stream_tls(&conn->stream))
 		conn_log(conn, LEVEL_WARNING | KIND_TLS, "TLS handshake error: %s",
 		    err->text);
 	conn_doom_quietly(conn, "client unexpected eof");
@@ -182,19 +181,9 @@ static const struct conn_ops first_ops = {
     .raw = startup_first,
 };
 
+/* The phase of the startup packet, in clear or inside TLS. */
 static const struct conn_ops startup_ops = {
     .name = "startup",
-    .message = startup_message,
-    .expired = startup_expired,
-    .review = startup_arm,
-    .malformed = client_malformed,
-    .ended = startup_ended,
-    .closed = startup_closed,
-};
-
-/* The phase of the startup packet, inside TLS. */
-static const struct conn_ops encrypted_ops = {
-    .name = "encrypted startup",
     .message = startup_message,
     .expired = startup_expired,
     .review = startup_arm,
@@ -251,6 +240,6 @@ void startup_phase_readmit(struct client *client)
 {
 	struct conn *conn = &client->conn;
 
-	conn_hand_on(conn, conn->stream.tls ? &encrypted_ops : &startup_ops);
+	conn_hand_on(conn, &startup_ops);
 	startup_arm(conn);
 }

@@ -6,7 +6,7 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (103154, 76000),
+    "lines of src and include": (103143, 76000),
     "files of src/daemon": (26, 26),
     "static functions of three lines or less with one caller": (21, 60),
     "static functions with one caller": (982, 1000),
@@ -18,7 +18,7 @@ BOUNDS = {
     "files of the workers' machinery": (11, 11),
     "lines of the workers' machinery": (2791, 2800),
     "tuned times of the workers' machinery": (9, 10),
-    "lines of tests of the workers' machinery": (4025, 4000),
+    "lines of tests of the workers' machinery": (4016, 4000),
 }
 
 # What makes several threads one pooler, and the tests that are about nothing else: the

@@ -379,6 +379,17 @@ class Pooler:
                 return refused.text
         raise AssertionError("login succeeded")
 
+    def wait_room(self):
+        """Waits until a client is let in."""
+        def is_let_in():
+            try:
+                self.connect().close()
+                return True
+            except wire.Refused:
+                return False
+
+        waiting.wait_for(is_let_in, "room for a client")
+
     def console(self, user=ADMIN[0], secret=None, unix=False):
         console = self.connect("pgbouncer", user, secret, unix)
         self.consoles.append(console)

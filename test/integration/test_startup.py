@@ -325,15 +325,7 @@ def test_max_client_conn(make_pooler, pg):
     pooler.admin.close()
     pooler.consoles.clear()
     clients.pop().close()
-
-    def is_free():
-        try:
-            pooler.connect().close()
-            return True
-        except wire.Refused:
-            return False
-
-    waiting.wait_for(is_free, "room for one more")
+    pooler.wait_room()
 
 
 def test_login_notice(make_pooler, pg):

@@ -102,15 +102,7 @@ def test_clients_are_counted_once(make_pooler, pg, count):
     clients = [pooler.connect("pgbouncer", "stats_user")] + [pooler.connect() for _ in range(5)]
     assert pooler.refusal() == "no more connections allowed (max_client_conn)"
     clients.pop().close()
-
-    def is_free():
-        try:
-            pooler.connect().close()
-            return True
-        except wire.Refused:
-            return False
-
-    waiting.wait_for(is_free, "room for a client")
+    pooler.wait_room()
 
 
 def test_clients_are_served_in_the_order_in_which_they_ask(make_pooler, pg):
