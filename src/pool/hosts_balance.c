@@ -256,8 +256,15 @@ static void note_wishes(struct pool *pool, const struct host *lent)
 	/* by how many clients the host is behind the one that was picked */
 	uint64_t lag = picked && due > picked->turns ? due - picked->turns : 0;
 
-	if (!picked || picked == lent || !hosts_may_serve(pool, lent) ||
-	    !wants_more(pool, picked, lag))
+	if (!picked || picked == lent || !hosts_may_serve(pool, lent))
+		return;
+	/* while a connection to it is opened, the host falls no further behind than it
+	 * makes up for soon */
+	if (picked->logins > picked->slow_logins && lag > LAG_MAX / 4) {
+		picked->turns += lag - LAG_MAX / 4;
+		return;
+	}
+	if (!wants_more(pool, picked, lag))
 		return;
 	for (size_t i = 0; i < hosts->count; i++)
 		if (hosts->list[i] == picked)

@@ -136,6 +136,27 @@ static void live(struct cold *c, struct pool_request *request, uint64_t *until_u
 		(void)pool_ask(request, REQUEST_QUERY, now);
 }
 
+/* login_us: how long a login takes at each host. */
+static void run_cold(struct cold *c, const char *settings, const uint64_t *login_us)
+{
+	hosts_fixture_init(&c->t, "weight=3,1,1", settings);
+	for (size_t n = 0; n < COLD_CLIENTS; n++)
+		fixture_join(c->t.pool, &c->requests[n]);
+	for (; c->turns < COLD_TURNS; c->t.w.now += 100) {
+		end_logins(c, login_us);
+		for (size_t n = 0; n < COLD_CLIENTS; n++)
+			live(c, &c->requests[n], &c->until_us[n]);
+		follow_verdicts(c);
+	}
+}
+
+static void end_cold(struct cold *c)
+{
+	for (size_t n = 0; n < COLD_CLIENTS; n++)
+		hosts_fixture_give(&c->t, &c->requests[n]);
+	hosts_fixture_done(&c->t);
+}
+
 /* Also the first transactions are shared by weight, though a login takes as long as
  * several of them, and longer at one host than at another. */
 static void a_cold_pool_shares_by_weight(void **state)
@@ -149,19 +170,29 @@ static void a_cold_pool_shares_by_weight(void **state)
 	(void)state;
 	for (size_t i = 0; i < 9; i++) {
 		struct cold c = {.turns = 0};
-		hosts_fixture_init(&c.t, "weight=3,1,1", settings[i % 3]);
-		for (size_t n = 0; n < COLD_CLIENTS; n++)
-			fixture_join(c.t.pool, &c.requests[n]);
-		for (; c.turns < COLD_TURNS; c.t.w.now += 100) {
-			end_logins(&c, login_us[i / 3]);
-			for (size_t n = 0; n < COLD_CLIENTS; n++)
-				live(&c, &c.requests[n], &c.until_us[n]);
-			follow_verdicts(&c);
-		}
+		run_cold(&c, settings[i % 3], login_us[i / 3]);
 		expect_shares(&c.t, c.turns, percent);
-		for (size_t n = 0; n < COLD_CLIENTS; n++)
-			hosts_fixture_give(&c.t, &c.requests[n]);
-		hosts_fixture_done(&c.t);
+		end_cold(&c);
+	}
+}
+
+/* Clients that another host serves during a login are no reason for a further
+ * connection to the host of the login, and none for closing one. */
+static void slow_logins_open_no_further_connections(void **state)
+{
+	static const uint64_t times_us[] = {1000, 40000, 160000};
+
+	(void)state;
+	for (size_t i = 0; i < 27; i++) {
+		uint64_t login_us[] = {
+		    times_us[i / 9], times_us[i / 3 % 3], times_us[i % 3]};
+		struct cold c = {.turns = 0};
+		run_cold(&c, "default_pool_size=5\n", login_us);
+		assert_int_equal(c.t.dials, 5);
+		assert_int_equal(hosts_fixture_host(&c.t, 0)->connections, 3);
+		assert_int_equal(hosts_fixture_host(&c.t, 1)->connections, 1);
+		assert_int_equal(hosts_fixture_host(&c.t, 2)->connections, 1);
+		end_cold(&c);
 	}
 }
 
@@ -500,6 +531,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(clients_are_shared_by_weight),
 	    cmocka_unit_test(a_cold_pool_shares_by_weight),
+	    cmocka_unit_test(slow_logins_open_no_further_connections),
 	    cmocka_unit_test(pools_share_by_weight),
 	    cmocka_unit_test(least_connections_looks_at_those_in_use),
 	    cmocka_unit_test(last_used_first_within_a_host),
