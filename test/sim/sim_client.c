@@ -738,8 +738,9 @@ static void connect_now(struct client *c)
 	c->is_kept = strcmp(c->database, "kept") == 0;
 	c->is_session = strcmp(c->database, "sess") == 0;
 	c->is_statement = strcmp(c->database, "stmt") == 0;
-	c->left =
-	    (unsigned)draw_between(&c->rng, 1, draw_chance(&c->rng, 300) ? 400 : 30);
+	/* those of session mode keep a server for as long */
+	bool is_long = draw_chance(&c->rng, 300) && !c->is_session;
+	c->left = (unsigned)draw_between(&c->rng, 1, is_long ? 400 : 30);
 	c->state = CONNECTING;
 	c->progress_us = world.now_us;
 	address_of(c, &from);
