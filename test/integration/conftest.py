@@ -41,13 +41,18 @@ def pytest_addoption(parser):
 LONGEST = ("test_regress.py", "test_suites.py", "test_drivers.py", "test_wrong_row.py", "test_oracle.py")
 
 
-# Of the cases of these files one half runs, and the other half when POOLER_TURN is the other number.
+# Of the cases of these files one half runs, and the other half when POOLER_TURN is the other number; and of these the
+# half that POOLER_HALF says.
 IN_TURN = os.environ.get("POOLER_IN_TURN", "").split()
 TURN = int(os.environ.get("POOLER_TURN", "0"))
+HALVED = os.environ.get("POOLER_HALVED", "").split()
+HALF = int(os.environ.get("POOLER_HALF", "0"))
 
 
 def has_its_turn(item):
-    return item.path.stem not in IN_TURN or zlib.crc32(item.nodeid.encode()) % 2 == TURN
+    number = zlib.crc32(item.nodeid.encode())
+    return ((item.path.stem not in IN_TURN or number % 2 == TURN) and
+            (item.path.stem not in HALVED or number // 2 % 2 == HALF))
 
 
 def pytest_collection_modifyitems(config, items):

@@ -44,13 +44,12 @@ def wait_read(sock):
     def address(pair):
         return "%08X:%04X" % (int.from_bytes(socket.inet_aton(pair[0]), sys.byteorder), pair[1])
 
-    here, there = address(sock.getsockname()), address(sock.getpeername())
+    key = "%s %s " % (address(sock.getpeername()), address(sock.getsockname()))
 
     def is_read():
         with open("/proc/net/tcp") as table:
-            rows = [line.split() for line in table]
-        waits = [row[4].split(":")[1] for row in rows if (row[1], row[2]) == (there, here)]
-        return not any(int(queue, 16) for queue in waits)
+            _, _, row = table.read().partition(key)
+        return not row or not int(row.split(None, 2)[1].split(":")[1], 16)
 
     wait_for(is_read, "what was sent is read", pause=0.003)
 
