@@ -379,11 +379,11 @@ class Pooler:
                 return refused.text
         raise AssertionError("login succeeded")
 
-    def wait_room(self):
+    def wait_room(self, **client):
         """Waits until a client is let in."""
         def is_let_in():
             try:
-                self.connect().close()
+                self.connect(**client).close()
                 return True
             except wire.Refused:
                 return False

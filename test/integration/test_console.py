@@ -419,8 +419,10 @@ def test_kill(make_pooler, pg):
     assert pooler.connect().value("select 1") == "1"
 
 
-def test_kill_everything(make_pooler, pg):
-    pooler = make_pooler({"db": pg.conn(), "other": pg.conn(), "unused": pg.conn()})
+@pytest.mark.parametrize("workers", [1, 2])
+def test_kill_everything(make_pooler, pg, workers):
+    """A database that only one worker has clients of is paused at all of them."""
+    pooler = make_pooler({"db": pg.conn(), "other": pg.conn(), "unused": pg.conn()}, settings={"workers": workers})
     one, two = pooler.connect("db"), pooler.connect("other")
     assert pooler.admin.query("KILL").tag == "KILL"
     one.expect_fatal("database removed")
@@ -428,8 +430,10 @@ def test_kill_everything(make_pooler, pg):
     paused = {r["name"]: r["paused"] for r in pooler.show("DATABASES")}
     assert paused == {"db": "1", "other": "1", "unused": "0", "pgbouncer": "0"}
     assert pooler.admin.query("RESUME", check=False).errors
-    pooler.admin.query("RESUME db")
-    pooler.connect("db").close()
+    for name in ("db", "other"):
+        pooler.admin.query("RESUME " + name)
+        for client in [pooler.connect(name) for _ in range(2 * workers)]:
+            client.close()
 
 
 def test_kill_client(make_pooler, pg):

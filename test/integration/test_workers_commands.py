@@ -64,18 +64,10 @@ def test_reload_of_a_long_list_of_users(make_pooler, pg):
     console = pooler.console()
     go_on(clients)
     pooler.write("userlist.txt", long_list(("stays", "2"), ("comes", "5")))
-
-    def is_let_in():
-        try:
-            with pooler.connect(user="comes", secret="5") as client:
-                return client.value("select 1") == "1"
-        except wire.Refused:
-            return False
-
     with tracer.stopped(pooler.pid, "worker 1"):
         served, held = divide(clients)
         console.send(wire.query("RELOAD"))
-        waiting.wait_for(is_let_in, "the new list is in force")
+        pooler.wait_room(user="comes", secret="5")
         assert not console.has_data(0.1)
         go_on(served)
     finish(held)

@@ -78,20 +78,6 @@ def test_users_of_the_list(make_pooler, pg):
     assert pooler.refusal(user="listed100") is not None
 
 
-def test_kill_of_all_is_one_for_all_workers(make_pooler, pg):
-    """A database that one worker has clients of is paused at all of them."""
-    pooler = make_pooler({"db": pg.conn(), "other": pg.conn(), "unused": pg.conn()}, settings=WORKERS)
-    one, two = pooler.connect("db"), pooler.connect("other")
-    assert pooler.admin.query("KILL").tag == "KILL"
-    one.expect_fatal("database removed")
-    two.expect_fatal("database removed")
-    paused = {r["name"]: r["paused"] for r in pooler.show("DATABASES")}
-    assert paused == {"db": "1", "other": "1", "unused": "0", "pgbouncer": "0"}
-    for name in ("db", "other"):
-        pooler.admin.query("RESUME " + name)
-        connect_all(pooler, 2, name)
-
-
 def numbers(row):
     return {name: int(value) for name, value in row.items() if name != "worker"}
 
