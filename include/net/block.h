@@ -28,7 +28,10 @@ enum { BLOCK_SMALL = 256, BLOCK_SMALL_FREE_MOST = 256 };
 /* Makes a pool of blocks with `size` bytes.  It keeps up to free_most free blocks and
  * gives the others back to the system. */
 struct block_pool *block_pool_new(size_t size, size_t free_most);
+/* No block may be in use. */
 void block_pool_free(struct block_pool **pool);
+/* Blocks in use stay; the pool is freed with the last of them. */
+void block_pool_leave(struct block_pool **pool);
 /* Returns an empty block with one reference. */
 struct block *block_get(struct block_pool *pool);
 /* Makes a single block outside of a pool, with room for exactly cap bytes.  NULL: no

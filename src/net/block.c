@@ -1,6 +1,7 @@
 #include "net/block.h"
 
 #include <assert.h>
+#include <stdbool.h>
 
 #include "base/mem.h"
 
@@ -21,6 +22,7 @@ struct block_pool {
 	size_t free_most; /* more free blocks than this go back to the system */
 	struct block *free_list;
 	size_t used, free_count;
+	bool is_left; /* it is freed with the last block in use */
 };
 
 struct block_pool *block_pool_new(size_t size, size_t free_most)
@@ -32,20 +34,28 @@ struct block_pool *block_pool_new(size_t size, size_t free_most)
 	return pool;
 }
 
-void block_pool_free(struct block_pool **pp)
+void block_pool_leave(struct block_pool **pp)
 {
 	struct block_pool *pool = *pp;
 
 	if (!pool)
 		return;
-	assert(pool->used == 0);
+	*pp = NULL;
 	while (pool->free_list) {
 		struct block *b = pool->free_list;
 		pool->free_list = b->next_free;
 		mem_free(b);
 	}
-	mem_free(pool);
-	*pp = NULL;
+	pool->free_count = pool->free_most = 0;
+	pool->is_left = true;
+	if (!pool->used)
+		mem_free(pool);
+}
+
+void block_pool_free(struct block_pool **pp)
+{
+	assert(!*pp || (*pp)->used == 0);
+	block_pool_leave(pp);
 }
 
 static struct block *take_free(struct block_pool *pool)
@@ -100,10 +110,13 @@ void block_unref(struct block *b)
 	assert(b->refs > 0);
 	if (--b->refs)
 		return;
-	if (b->pool) {
-		b->pool->used--;
-		if (b->pool->free_count >= b->pool->free_most) {
+	struct block_pool *pool = b->pool;
+	if (pool) {
+		pool->used--;
+		if (pool->free_count >= pool->free_most) {
 			mem_free(b);
+			if (pool->is_left && !pool->used)
+				mem_free(pool);
 			return;
 		}
 		/* with AddressSanitizer, forbids access to the bytes of a free block,
@@ -114,9 +127,9 @@ void block_unref(struct block *b)
 #else
 		(void)b;
 #endif
-		b->next_free = b->pool->free_list;
-		b->pool->free_list = b;
-		b->pool->free_count++;
+		b->next_free = pool->free_list;
+		pool->free_list = b;
+		pool->free_count++;
 	} else {
 		mem_free(b);
 	}

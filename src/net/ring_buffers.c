@@ -66,7 +66,8 @@ void ring_take_down(struct ring *r)
 	for (unsigned id = 0; r->buffers.blocks && id < r->buffers.count; id++)
 		block_unref(r->buffers.blocks[id]);
 	mem_free(r->buffers.blocks);
-	block_pool_free(&r->buffers.pool);
+	/* streams that go on without the ring may have bytes to send */
+	block_pool_leave(&r->buffers.pool);
 	free(r->buffers.shared);
 	slab_free(&r->ports);
 	slab_free(&r->gathers);

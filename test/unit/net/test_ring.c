@@ -764,6 +764,25 @@ static void break_under_listeners(void)
 	owner_tear_down(&state);
 }
 
+/* What was received waits at its owner, who goes on without the ring. */
+static void test_bytes_outlive_a_broken_ring(void **state)
+{
+	NEED_RING(w);
+
+	w->end.keeps = true;
+	peer_says(&w->end, "first ");
+	turn(w, RING_FOREVER);
+	peer_says(&w->end, "last");
+	turn(w, RING_FOREVER);
+	assert_int_equal(w->end.kept_count, 2);
+	ring_abandon(w->ring);
+	ring_free(&w->ring);
+	assert_null(w->end.port);
+	close(w->end.fd);
+	assert_memory_equal(w->end.kept[0]->bytes, "first ", 6);
+	assert_memory_equal(w->end.kept[1]->bytes, "last", 4);
+}
+
 static void check_in_a_child(void (*check)(void))
 {
 	int status;
@@ -869,6 +888,7 @@ int main(void)
 	    TEST(test_stop_while_watched),
 	    TEST(test_wait_ends_in_time),
 	    TEST(test_send_before_a_full_queue),
+	    TEST(test_bytes_outlive_a_broken_ring),
 	    TEST(test_streams_go_on_when_it_breaks),
 	    TEST(test_listeners_go_on_when_it_breaks),
 	    TEST(test_forbidden_from_the_start),
