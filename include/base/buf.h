@@ -19,6 +19,7 @@ struct buf {
 	/* a put did not fit or memory ran out; the content must not be used */
 	bool failed;
 	bool is_lent; /* bytes is the room of buf_init_in */
+	bool is_sure; /* without memory the process ends, as with mem_alloc */
 };
 
 /* Makes an empty buffer without allocating anything.  A max of 0 means SIZE_MAX/2. */
@@ -27,6 +28,8 @@ void buf_init(struct buf *b, size_t max);
  * caller owns and which must be there as long as the buffer is in use.  Only a longer
  * content is allocated. */
 void buf_init_in(struct buf *b, size_t max, uint8_t *room, size_t cap);
+/* Makes an empty buffer for a short text: it never fails. */
+void buf_init_sure(struct buf *b);
 /* frees the bytes; the buffer is empty and can be used again */
 void buf_done(struct buf *b);
 /* like buf_done, but overwrites the content before it is freed */

@@ -69,6 +69,8 @@ static int parse_name_lines(
     struct names_reader *n, struct rule_file *f, struct err *err)
 {
 	while (rule_file_next(f)) {
+		if (rule_file_check(f, n->rule, err) < 0)
+			return -1;
 		if (f->tokens.kind == TOKEN_END)
 			return rule_file_error(n->rule, err,
 			    "%.200s:%u: a line without a name; remove it", f->path,

@@ -192,7 +192,7 @@ char *program_variable(const char *name, const char *value)
 {
 	struct buf b;
 
-	buf_init(&b, 0);
+	buf_init_sure(&b);
 	buf_printf(&b, "%s=%s", name, value);
 	char *text = mem_strdup(buf_text(&b));
 	buf_done(&b);

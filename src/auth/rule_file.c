@@ -95,6 +95,14 @@ bool rule_file_next(struct rule_file *f)
 	return true;
 }
 
+int rule_file_check(
+    const struct rule_file *f, const struct rule_file *rule, struct err *err)
+{
+	return f->text.failed
+		   ? rule_file_error(rule, err, "%s", error_text(ERROR_OUT_OF_MEMORY))
+		   : 0;
+}
+
 /* Makes a path relative to the file that contains the name. */
 static char *path_beside(const char *path, const char *name, struct arena *arena)
 {
@@ -103,7 +111,7 @@ static char *path_beside(const char *path, const char *name, struct arena *arena
 
 	if (name[0] == '/' || !slash)
 		return arena_strdup(arena, name);
-	buf_init(&b, 0);
+	buf_init_sure(&b);
 	buf_put(&b, path, (size_t)(slash + 1 - path));
 	buf_put_text(&b, name);
 	char *joined = arena_strdup(arena, buf_text(&b));
@@ -301,7 +309,7 @@ void rule_file_read(struct rule_reader *r, struct rule_file *f)
 	struct err err;
 
 	while (rule_file_next(f)) {
-		if (take_line(r, f, &err) < 0)
+		if (rule_file_check(f, f, &err) < 0 || take_line(r, f, &err) < 0)
 			report_fault(r, f, &err);
 	}
 }

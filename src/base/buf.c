@@ -22,6 +22,12 @@ void buf_init_in(struct buf *b, size_t max, uint8_t *room, size_t cap)
 	b->is_lent = true;
 }
 
+void buf_init_sure(struct buf *b)
+{
+	buf_init(b, 0);
+	b->is_sure = true;
+}
+
 static void let_go(struct buf *b)
 {
 	if (!b->is_lent)
@@ -60,7 +66,7 @@ void buf_shift(struct buf *b, size_t n)
  * secret; realloc would leave the old bytes in freed memory. */
 static int move_to(struct buf *b, size_t cap)
 {
-	uint8_t *bytes = mem_try(cap);
+	uint8_t *bytes = b->is_sure ? mem_alloc(cap) : mem_try(cap);
 
 	if (!bytes)
 		return -1;

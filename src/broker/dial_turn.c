@@ -132,7 +132,7 @@ bool dial_turn_take(struct server *server, const char *place, dial_go_fn *go)
 
 	if (!turns_distance(site))
 		return true;
-	buf_init(&name, 0);
+	buf_init_sure(&name);
 	buf_printf(&name, "%s:%d", place, server->port);
 	turns = map_get_str(site->dial_turns, buf_text(&name));
 	if (!turns) {

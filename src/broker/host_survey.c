@@ -20,7 +20,7 @@ struct watched_host *host_survey_find(
 	struct watched_host *w;
 	struct buf key;
 
-	buf_init(&key, 0);
+	buf_init_sure(&key);
 	put_key(&key, name, port);
 	w = map_get(m->by_key, key.bytes, key.len);
 	buf_done(&key);
@@ -36,7 +36,7 @@ static struct watched_host *watched_host(
 	if (w)
 		return w;
 	w = mem_zero(sizeof(*w));
-	buf_init(&key, 0);
+	buf_init_sure(&key);
 	put_key(&key, name, port);
 	w->key = mem_strdup(buf_text(&key));
 	map_put_str(m->by_key, w->key, w);

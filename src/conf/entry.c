@@ -533,7 +533,7 @@ static const char *join_texts(
 {
 	struct buf text;
 
-	buf_init(&text, 0);
+	buf_init_sure(&text);
 	buf_printf(&text, "%s%s%s", a ? a : "", between, b ? b : "");
 	const char *joined = arena_strdup(arena, buf_text(&text));
 	/* the text may contain a password */
@@ -548,7 +548,7 @@ static const char *list_numbers(
 {
 	struct buf text;
 
-	buf_init(&text, 0);
+	buf_init_sure(&text);
 	for (size_t i = 0; i < db->host_count; i++)
 		buf_printf(&text, "%s%d", i ? "," : "",
 		    of_weights ? db->hosts[i].weight : db->hosts[i].port);

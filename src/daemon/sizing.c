@@ -328,7 +328,7 @@ static void note_host(
 	struct sizing_host *host;
 	struct buf key;
 
-	buf_init(&key, 0);
+	buf_init_sure(&key);
 	buf_printf(&key, "%d %s", port, name);
 	host = map_get_str(known, buf_text(&key));
 	if (!host) {

@@ -56,7 +56,7 @@ static struct lookup *lookup_of(struct login_query *query)
 static char *lookup_key(const struct client *client)
 {
 	struct buf key;
-	buf_init(&key, 0);
+	buf_init_sure(&key);
 	buf_printf(&key, "%p %s", (const void *)login_asked_database(client),
 	    client->login->startup.user);
 	char *text = mem_strdup(buf_text(&key));

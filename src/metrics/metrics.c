@@ -45,7 +45,7 @@ static struct host_seen *host_of(struct hosts_seen *seen, const struct host *hos
 	struct host_seen *found;
 	struct buf key;
 
-	buf_init(&key, 0);
+	buf_init_sure(&key);
 	buf_printf(&key, "%s:%d", host->name ? host->name : "", host->port);
 	found = map_get_str(seen->hosts, buf_text(&key));
 	if (!found) {

@@ -64,7 +64,7 @@ static struct host *host_new(
 	host->view = &db->catalog->view;
 	if (host->view->central->worker_count == 1)
 		return host;
-	buf_init(&name, 0);
+	buf_init_sure(&name);
 	host_put_name(host, &name);
 	host->shared = central_host_hold(host->view, db->name, buf_text(&name));
 	buf_done(&name);

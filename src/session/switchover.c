@@ -64,7 +64,7 @@ static size_t find_hosts(
 		const char *name = hosts->list[i]->name;
 		bool is_part = name && *name != '/' && *name != '@' &&
 			       strncmp(name, text, len) == 0 && name[len] == '/';
-		buf_init(&whole, 0);
+		buf_init_sure(&whole);
 		host_put_name(hosts->list[i], &whole);
 		if (is_part || (name && strcmp(name, text) == 0) ||
 		    strcmp(buf_text(&whole), text) == 0) {
@@ -129,7 +129,7 @@ static bool is_old(const struct switchover *s, const struct host *host)
 {
 	struct buf name;
 
-	buf_init(&name, 0);
+	buf_init_sure(&name);
 	host_put_name(host, &name);
 	bool is_it = map_get_str(s->old, buf_text(&name));
 	buf_done(&name);
@@ -143,7 +143,7 @@ static void add_old(struct switchover *s, const struct host *host)
 
 	if (is_old(s, host))
 		return;
-	buf_init(&name, 0);
+	buf_init_sure(&name);
 	host_put_name(host, &name);
 	old = mem_strdup(buf_text(&name));
 	map_put_str(s->old, old, old);
@@ -155,7 +155,7 @@ static void remove_old(struct switchover *s, const struct host *host)
 	struct buf name;
 	char *old;
 
-	buf_init(&name, 0);
+	buf_init_sure(&name);
 	host_put_name(host, &name);
 	old = map_get_str(s->old, buf_text(&name));
 	if (old)

@@ -205,7 +205,7 @@ static char *context_key(const struct tls_config *config)
 	struct buf buf;
 	char *key;
 
-	buf_init(&buf, 0);
+	buf_init_sure(&buf);
 	buf_printf(&buf, "%d", config->peer_check);
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
 		buf_printf(&buf, "\n%s", files[i] ? files[i] : "");

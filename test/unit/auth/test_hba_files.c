@@ -13,6 +13,17 @@
 
 #include "hba_asking.h"
 
+/* The linker sends calls of mem_try here: this one fails; 0: none. */
+static unsigned tries_until_failure;
+
+void *__real_mem_try(size_t size);
+void *__wrap_mem_try(size_t size);
+void *__wrap_mem_try(size_t size)
+{
+	return tries_until_failure && --tries_until_failure == 0 ? NULL
+								 : __real_mem_try(size);
+}
+
 struct tree {
 	char dir[64];
 	struct buf notes;
@@ -281,6 +292,49 @@ static void test_bad_includes(void **state)
 	    "loop:1|could not parse hba config line 1\n");
 }
 
+static void ignore(void *ctx, enum diagnostic kind, const char *where, const char *text)
+{
+	(void)ctx, (void)kind, (void)where, (void)text;
+}
+
+/* Whatever there is no memory for, the file is refused or all of it is in force: a
+ * `reject` that is lost would let somebody in by a later rule. */
+static void test_memory_runs_out(void **state)
+{
+	struct tree *t = *state;
+	char *path = path_in(t, "hba");
+	unsigned refused = 0;
+	struct err err;
+
+	put_file(t, "hba",
+	    "local db joe reject\n"
+	    "local @names \\\n ann reject\n"
+	    "include_if_exists more\n"
+	    "local all all trust\n");
+	put_file(t, "names", "a\n\"b\"\n");
+	put_file(t, "more", "local c /^x reject\n");
+	for (unsigned n = 1;; n++) {
+		hba_free(&t->hba);
+		tries_until_failure = n;
+		t->hba = hba_load(path, NULL, ignore, NULL, &err);
+		bool is_over = tries_until_failure;
+		tries_until_failure = 0;
+		refused += !t->hba;
+		if (is_over)
+			break;
+		if (!t->hba)
+			continue;
+		assert_string_equal(place_for(t, "db", "joe"), "hba:1");
+		assert_string_equal(place_for(t, "a", "ann"), "hba:2");
+		assert_string_equal(place_for(t, "b", "ann"), "hba:2");
+		assert_string_equal(place_for(t, "c", "xy"), "more:1");
+		assert_string_equal(place_for(t, "c", "y"), "hba:5");
+	}
+	assert_non_null(t->hba);
+	assert_true(refused > 10);
+	mem_free(path);
+}
+
 #define TREE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -291,6 +345,7 @@ int main(void)
 	    TREE_TEST(test_bad_name_files),
 	    TREE_TEST(test_includes),
 	    TREE_TEST(test_bad_includes),
+	    TREE_TEST(test_memory_runs_out),
 	};
 
 	return cmocka_run_group_tests_name("hba_files", tests, NULL, NULL);
