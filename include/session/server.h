@@ -384,6 +384,8 @@ void server_put_sync(struct server *server);
 void server_put_flush(struct server *server);
 /* Sends sql as a simple Query of the pooler, whose answer no client gets. */
 void server_query(struct server *server, const char *sql);
+/* The same with what is in sql.  If that has failed, the server is retired. */
+void server_query_text(struct server *server, struct buf *sql);
 /* Sends one command, in extended messages without Sync.  They use a name of the
  * pooler's, so that the client's unnamed statement and portal stay.  tag: that of its
  * Execute in the ledger.  -1: no memory. */

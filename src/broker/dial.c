@@ -74,6 +74,7 @@ static void put_params(const struct server *server, struct buf *buf)
 		buf_printf(&options, "%s ", database_options);
 	buf_put_text(&options, client->options);
 	codec_put_param(buf, "options", buf_text(&options));
+	buf->failed = buf->failed || options.failed;
 	buf_done(&options);
 }
 

@@ -81,7 +81,8 @@ static void found(
 			buf_printf(&all, "%s%s", all.len ? "," : "",
 			    sock_addr_ip(&sorted[i], text));
 	mem_free(sorted);
-	if (!n->addresses || strcmp(n->addresses, buf_text(&all)) != 0) {
+	if (!all.failed &&
+	    (!n->addresses || strcmp(n->addresses, buf_text(&all)) != 0)) {
 		mem_free(n->addresses);
 		n->addresses = mem_strdup(buf_text(&all));
 		deadline_set(n->monitor->site->loop, &n->monitor->survey_due,

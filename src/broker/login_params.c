@@ -250,7 +250,8 @@ static int apply_name(const struct login_params *login_params, struct vars *aske
 	version = untracked_value(&login_params->untracked, "server_version");
 	buf_init(&clean, 0);
 	put_clean_name(name, version && atoi(version) >= HEX_VERSION, &clean);
-	result = vars_set(asked, VAR_APPLICATION_NAME, buf_text(&clean));
+	result =
+	    clean.failed ? -1 : vars_set(asked, VAR_APPLICATION_NAME, buf_text(&clean));
 	buf_done(&clean);
 	return result;
 }

@@ -126,7 +126,7 @@ static bool restore_values(struct spelling *s, struct server *server)
 		s->reset |= UINT64_C(1) << i;
 	}
 	if (s->reset)
-		server_query(server, buf_text(&sql));
+		server_query_text(server, &sql);
 	buf_done(&sql);
 	return s->reset;
 }
@@ -268,10 +268,7 @@ static void spelling_send(struct login_query *query)
 			buf_put_text(&sql, ";");
 	conn_log(&server->conn, LEVEL_DEBUG | KIND_SERVERS, "varcache_apply: %s",
 	    buf_text(&sql));
-	if (sql.failed)
-		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
-	else
-		server_query(server, buf_text(&sql));
+	server_query_text(server, &sql);
 	buf_done(&sql);
 }
 

@@ -22,7 +22,7 @@ static int take_reported(struct client *client, size_t i, const char *name)
 	buf_init(&value, 0);
 	taken = kept_settings_take(&params->startup, name, &value);
 	if (taken > 0 &&
-	    (kept_settings_take(&params->kept, name, NULL) < 0 ||
+	    (value.failed || kept_settings_take(&params->kept, name, NULL) < 0 ||
 		vars_set(&params->vars, i, buf_text(&value)) < 0 ||
 		(params->asked && vars_set(params->asked, i, buf_text(&value)) < 0)))
 		taken = -1;
@@ -52,7 +52,9 @@ int kept_take_requested(const struct server *server, struct client *client)
 			continue;
 		buf_clear(&name);
 		text_put_lower(&name, vars_schema_name(schema, i));
-		if (is_reported)
+		if (name.failed)
+			failed = -1;
+		else if (is_reported)
 			failed = take_reported(client, i, buf_text(&name));
 		else if (!kept_settings_has(*kept, buf_text(&name)))
 			failed = kept_settings_set(kept, buf_text(&name), value);

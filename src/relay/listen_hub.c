@@ -96,7 +96,7 @@ static void command(struct listen_hub *hub, const char *verb, const char *channe
 		buf_put_u8(&sql, (uint8_t)*channel);
 	}
 	buf_put_u8(&sql, '"');
-	if (server_command(hub->server, buf_text(&sql), 0) < 0)
+	if (sql.failed || server_command(hub->server, buf_text(&sql), 0) < 0)
 		server_retire(hub->server, error_text(ERROR_OUT_OF_MEMORY));
 	buf_done(&sql);
 }
@@ -432,9 +432,9 @@ void listen_hub_begin(struct server *server, const struct listening *first)
 		if (!vars_encoding(&server->own, i) &&
 		    server_puts_back(server, i, &sql, &ignored))
 			buf_put_text(&sql, ";");
-	if (sql.len) {
+	if (sql.len || sql.failed) {
 		note_command(hub, 0, NULL);
-		server_query(server, buf_text(&sql));
+		server_query_text(server, &sql);
 	}
 	buf_done(&sql);
 }

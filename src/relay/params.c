@@ -109,7 +109,7 @@ static void send_sets(struct server *server, struct buf *sql)
 {
 	conn_log(&server->conn, LEVEL_DEBUG | KIND_SERVERS, "varcache_apply: %s",
 	    buf_text(sql));
-	server_query(server, buf_text(sql));
+	server_query_text(server, sql);
 }
 
 static void put_encoding(const char *encoding, struct buf *sql)

@@ -323,7 +323,7 @@ bool pin_question_ask_own(struct server *server)
 	buf_init(&sql, 0);
 	if (server->kept && kept_put_back(server, NULL, &sql)) {
 		server->link.params.puts_back = true;
-		server_query(server, buf_text(&sql));
+		server_query_text(server, &sql);
 		mem_free(server->kept);
 		server->kept = NULL;
 	}

@@ -52,7 +52,7 @@ bool sequences_must_wait(
 	server->link.params.is_applying = true;
 	server->link.params.apply_failed = false;
 	server->link.params.apply_us = conn_now(&server->conn);
-	server_query(server, buf_text(&sql));
+	server_query_text(server, &sql);
 	buf_done(&sql);
 	return true;
 }

@@ -441,6 +441,14 @@ void server_query(struct server *server, const char *sql)
 	buf_done(&buf);
 }
 
+void server_query_text(struct server *server, struct buf *sql)
+{
+	if (sql->failed)
+		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
+	else
+		server_query(server, buf_text(sql));
+}
+
 void server_ask(struct server *server)
 {
 	struct buf buf;
