@@ -2,12 +2,14 @@
  * The new process of a takeover.  It checks what the old process sends and keeps it;
  * clients and servers are made of it only after GO was received and ALIVE sent.
  */
+#include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/time_us.h"
 #include "daemon/fd_channel.h"
 #include "daemon/takeover.h"
 #include "daemon/takeover_unpack.h"
@@ -397,6 +399,23 @@ static void go_on_alone(struct taking *t)
 	finish_first(t);
 }
 
+/* True: the descriptor has something to tell.  Signals, as that of a RELOAD, do not end
+ * the wait. */
+static bool await_news(const struct taking *t, struct pollfd watch, int patience_ms)
+{
+	struct loop *loop = t->d->site.loop;
+	int count;
+
+	loop_touch_clock(loop);
+	uint64_t now = loop_now(loop), end = now + (uint64_t)patience_ms * 1000;
+	do {
+		count = poll(&watch, 1, (int)((end - now) / 1000));
+		loop_touch_clock(loop);
+		now = time_earlier(loop_now(loop), end);
+	} while (count < 0 && errno == EINTR);
+	return count > 0;
+}
+
 /* An old process that gives up because this one does not read cannot say so here; it
  * says it at the console, which it keeps open.  In later rounds there is no console: if
  * this process could not read, the old one may have gone on with its clients before it
@@ -404,14 +423,14 @@ static void go_on_alone(struct taking *t)
  * spoil what its clients do. */
 static bool await_end_of_elder(const struct taking *t)
 {
-	struct pollfd console = {.fd = t->console, .events = POLLIN | POLLRDHUP};
-	struct pollfd process = {.fd = t->old_process, .events = POLLIN};
+	const struct pollfd console = {t->console, POLLIN | POLLRDHUP, 0};
+	const struct pollfd process = {t->old_process, POLLIN, 0};
 	char notice;
 
 	if (!t->is_first)
 		return !fd_channel_is_deaf(t->channel) &&
-		       poll(&process, 1, LATER_PATIENCE_MS) != 0;
-	return poll(&console, 1, DEATH_PATIENCE_MS) != 0 &&
+		       await_news(t, process, LATER_PATIENCE_MS);
+	return await_news(t, console, DEATH_PATIENCE_MS) &&
 	       recv(t->console, &notice, 1, MSG_PEEK | MSG_DONTWAIT) <= 0;
 }
 

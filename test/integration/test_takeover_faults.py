@@ -416,6 +416,22 @@ def test_an_old_process_that_cuts_the_connection_lives(steps, at):
     assert old.read("pid") == "%d\n" % old.pid
 
 
+def test_a_signal_is_no_end_of_the_old_process(steps):
+    """The new one waits for what the old one says at the console, which a signal interrupts."""
+    old, new, between, everybody = steps(1)
+    new.may_log_fatal = True
+    begin(old, between)
+    between.pass_on("S")
+    between.cut()
+    while new.process.poll() is None:
+        new.signal("HUP")
+        assert "in the middle of the takeover" not in new.log()
+    new.expected_exit = new.process.returncode
+    assert new.expected_exit in (1, -signal.SIGHUP), "the last one may come when it has ended"
+    new.wait_log("FATAL the running process has ended before it had handed over everything")
+    assert everybody.served() == CLIENTS
+
+
 def test_an_old_process_that_has_given_up_may_end_before_that_is_noticed(steps):
     """The new one stands still meanwhile. What was handed over is not true any more, because the old one has
     served its clients since."""
