@@ -199,13 +199,16 @@ stage_relay   = $(stage)
 unit_session  = $(below_stage)
 unit_broker   = $(below_stage)
 
+# See test/unit/no_memory.h.
+NO_MEMORY := -Wl,--wrap=mem_try -Wl,--wrap=mem_try_resize
+
 # Linked without another compilation: there are many, and what they show does not depend on it.
 define unit_rules
 UNIT_$(1)  := $$(patsubst %.c,$$(OUT)/%,$$(wildcard test/unit/$(1)/test_*.c))
 UNITH_$(1) := $$(patsubst %.c,$$(OUT)/obj/%.o,$$(filter-out test/unit/$(1)/test_%,$$(wildcard test/unit/$(1)/*.c)))
 $$(UNIT_$(1)): $$(OUT)/%: $$(OUT)/obj/%.o $$(UNITH_$(1)) $$(stage_$(1)) $$(call libs,$$(or $$(unit_$(1)),$$(below_$(1))))
 	@mkdir -p $$(@D)
-	@$$(CC) $$(LDFLAGS_ALL) -fno-lto -o $$@ $$^ -lcmocka $$(LIBS_ALL)
+	@$$(CC) $$(LDFLAGS_ALL) -fno-lto $$(if $$(filter %/test_no_memory,$$@),$$(NO_MEMORY)) -o $$@ $$^ -lcmocka $$(LIBS_ALL)
 unit-$(1): $$(UNIT_$(1))
 	@test/check/programs.py $$(UNIT_$(1))
 -include $$(patsubst $$(OUT)/%,$$(OUT)/obj/%.d,$$(UNIT_$(1))) $$(UNITH_$(1):.o=.d)

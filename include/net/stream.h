@@ -145,6 +145,9 @@ void stream_put(struct stream *s, struct block *block, const uint8_t *p, size_t 
 /* Hands over a copy of bytes, for messages that the pooler builds itself.  -1: no
  * memory; the stream has failed, and `ended` will be called. */
 int stream_write(struct stream *s, const void *p, size_t len);
+/* The same for what was built.  Nothing may go out behind a message that is missing, so
+ * a buf that has failed is like no memory. */
+int stream_write_buf(struct stream *s, const struct buf *buf);
 /* Bytes of output that the kernel has not taken yet. */
 size_t stream_pending(const struct stream *s);
 /* Whether more than STREAM_HIGH bytes are pending.  Then `drained` will be called. */

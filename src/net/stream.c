@@ -156,6 +156,15 @@ int stream_write(struct stream *s, const void *p, size_t len)
 	return 0;
 }
 
+int stream_write_buf(struct stream *s, const struct buf *buf)
+{
+	if (!buf->failed)
+		return stream_write(s, buf->bytes, buf->len);
+	if (!is_lost(s))
+		stream_fail(s, ENOMEM);
+	return -1;
+}
+
 size_t stream_pending(const struct stream *s)
 {
 	return s->pending;

@@ -133,11 +133,9 @@ int sql_command_send(struct server *server, const struct sql_command *c,
 {
 	struct name_map *a = name_map_new(server, tag, c->ours, c->sql.name);
 
-	if (!a || parse->failed)
+	if (!a || stream_write_buf(&server->conn.stream, parse) < 0)
 		return -1;
 	a->move = c->move;
-	if (stream_write(&server->conn.stream, parse->bytes, parse->len) < 0)
-		return -1;
 	return server_owe(server, 'P', OWED_CLIENT, tag);
 }
 

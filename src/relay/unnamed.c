@@ -438,8 +438,7 @@ static int bring_command(
 	memcpy(u->ours, c->ours, sizeof(u->ours));
 	buf_init(&parse, 0);
 	put_command(c, u->parse, u->size, &parse);
-	failed = parse.failed ||
-		 stream_write(&server->conn.stream, parse.bytes, parse.len) < 0;
+	failed = stream_write_buf(&server->conn.stream, &parse);
 	buf_done(&parse);
 	return failed ? -1 : owe_parse(server);
 }

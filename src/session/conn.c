@@ -625,7 +625,7 @@ void conn_send_copy(struct conn *conn, const struct buf *buf)
 {
 	if (conn_is_traced(conn))
 		conn_log_sending(conn, buf->len);
-	if (buf->failed || stream_write(&conn->stream, buf->bytes, buf->len) < 0)
+	if (stream_write_buf(&conn->stream, buf) < 0)
 		conn_doom(conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
 }
 

@@ -103,9 +103,8 @@ void stage_until(struct stage *stage, stage_is_fn *is_so, void *arg)
 
 /* ---- peers ---- */
 
-static void peer_readable(void *ctx, int fd)
+static void peer_receive(struct peer *peer, int fd)
 {
-	struct peer *peer = ctx;
 	uint8_t *to = buf_room(&peer->in, 65536);
 	ssize_t got = recv(fd, to, 65536, MSG_DONTWAIT);
 
@@ -119,6 +118,15 @@ static void peer_readable(void *ctx, int fd)
 	}
 	if (peer->play)
 		peer->play(peer);
+}
+
+bool stage_plays;
+
+static void peer_readable(void *ctx, int fd)
+{
+	stage_plays = true;
+	peer_receive(ctx, fd);
+	stage_plays = false;
 }
 
 static struct peer *peer_new(struct stage *stage, int fd)

@@ -52,6 +52,9 @@ struct peer {
 	size_t key_len;
 };
 
+/* A peer plays: what is allocated now is not the pooler's. */
+extern bool stage_plays;
+
 /* The stage has database d with these options, users u and v with the password
  * "secret", and settings as lines of [pgbouncer]. */
 struct stage *stage_new(const char *database_options, const char *settings);
