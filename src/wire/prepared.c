@@ -82,17 +82,14 @@ struct wanted {
 	size_t len;
 };
 
-/* Makes the text of w->stored, which is given back if there is no memory. */
+/* Makes the text of w->stored. */
 static struct prepared_text *new_text(const struct wanted *w, uint32_t hash)
 {
 	struct prepared_registry *r = w->registry;
 	struct prepared_text *t = w->stored ? mem_try(sizeof(*t)) : NULL;
 
-	if (!t) {
-		if (w->stored)
-			prepared_store_give(w->stored);
+	if (!t)
 		return NULL;
-	}
 	*t = (struct prepared_text){
 	    .stored = w->stored,
 	    .name = w->stored->name,
@@ -119,23 +116,28 @@ static void *make_shared(void *ctx, uint32_t hash, const void **key)
 	return t;
 }
 
-/* Returns the text that stands for these bytes under this reading, with a reference for
- * the caller. */
+/* A reference for the caller.  What was taken for another text, or for one that could
+ * not be made, is given back. */
+static struct prepared_text *hand_out(const struct wanted *w, struct prepared_text *t)
+{
+	if (w->stored && (!t || t->stored != w->stored))
+		prepared_store_give(w->stored);
+	return t ? prepared_ref(t) : NULL;
+}
+
+/* Returns the text that stands for these bytes under this reading. */
 static struct prepared_text *get_shared(struct wanted *w, const char *reading)
 {
-	struct prepared_text *t = parse_contexts_get_or_put(w->registry->contexts,
-	    reading, w->key, w->len, &w->context, make_shared, w);
-
-	return t ? prepared_ref(t) : NULL;
+	return hand_out(w, parse_contexts_get_or_put(w->registry->contexts, reading,
+			       w->key, w->len, &w->context, make_shared, w));
 }
 
 static struct prepared_text *make_private(
     struct prepared_registry *r, const struct stored_text *stored)
 {
-	struct prepared_text *t =
-	    new_text(&(struct wanted){.registry = r, .stored = stored}, 0);
+	struct wanted w = {.registry = r, .stored = stored};
 
-	return t ? prepared_ref(t) : NULL;
+	return hand_out(&w, new_text(&w, 0));
 }
 
 struct prepared_text *prepared_find(
