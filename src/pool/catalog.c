@@ -154,8 +154,6 @@ void catalog_free(struct catalog **cp)
 	size_t at = 0;
 	struct pool *pool, *after;
 
-	if (!c)
-		return;
 	activity_end(c);
 	list_for_safe (pool, after, &c->pool_list, node) {
 		assert(pool_is_empty(pool));

@@ -114,12 +114,9 @@ void central_tell(struct central_view *view, unsigned worker, enum note_kind kin
 	if (part && kind == NOTE_LOOK)
 		part->is_told = true;
 	if (view->told_count == view->told_size) {
-		struct central_told *old = view->told;
 		view->told_size += 16;
-		view->told = mem_alloc(view->told_size * sizeof(view->told[0]));
-		if (old)
-			memcpy(view->told, old, view->told_count * sizeof(old[0]));
-		mem_free(old);
+		view->told =
+		    mem_resize(view->told, view->told_size * sizeof(view->told[0]));
 	}
 	if (pool)
 		pool->name.refs++;

@@ -187,8 +187,6 @@ bool pool_may_be_freed(const struct pool *pool)
 
 	if (!pool_is_empty(pool))
 		return false;
-	if (pool->is_killed)
-		return true;
 	if (db->is_admin ||
 	    (db->forced_user && scope_min_pool_size(scope_of_pool(pool)) > 0))
 		return false;

@@ -127,8 +127,6 @@ static struct block *conn_held_in(struct conn *conn, size_t room)
 	struct block *held = conn->held, *bigger;
 	const uint8_t *at = held->bytes + conn->held_from;
 
-	if (room > UINT32_MAX)
-		return NULL;
 	/* no copy of a password may be left behind */
 	if (!held->pool && held->refs == 1 && !conn->held_from &&
 	    !conn->ops->has_secrets)

@@ -36,8 +36,6 @@ void parse_contexts_free(struct parse_contexts **sp)
 {
 	struct parse_contexts *s = *sp;
 
-	if (!s)
-		return;
 	assert(map_count(s->by_reading) == 0);
 	map_free(&s->by_reading);
 	mem_free(s);
@@ -152,8 +150,6 @@ void prepared_store_unref(struct prepared_store **sp)
 	struct prepared_store *s = *sp;
 	bool is_last;
 
-	if (!s)
-		return;
 	*sp = NULL;
 	pthread_mutex_lock(&s->lock);
 	is_last = --s->refs == 0;

@@ -40,8 +40,6 @@ void reported_names_unref(struct reported_names **rp)
 	struct reported_names *r = *rp;
 	unsigned left;
 
-	if (!r)
-		return;
 	*rp = NULL;
 	pthread_mutex_lock(&r->lock);
 	left = --r->refs;
