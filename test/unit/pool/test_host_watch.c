@@ -101,12 +101,30 @@ static void a_lone_host_that_fails(void **state)
 	host_watch_done(&w);
 }
 
+/* The monitor cannot log in, but clients' servers tell what the host is. */
+static void a_host_that_refuses_the_monitor(void **state)
+{
+	const struct host_report report = {.role = HOST_STANDBY};
+	struct host_watch w;
+
+	(void)state;
+	host_watch_init(&w, "a", 5432);
+	host_watch_failed(&w, WATCH_NO_LOGIN, "no password", 100 * S);
+	assert_int_equal(w.value.state, HOST_NOT_TRIED);
+	assert_string_equal(w.value.unasked, "no password");
+	host_watch_heard(&w, &report, 101 * S);
+	assert_int_equal(w.value.state, HOST_UP);
+	assert_int_equal(w.value.report.role, HOST_STANDBY);
+	host_watch_done(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_lone_host_is_asked_when_its_servers_are_silent),
 	    cmocka_unit_test(a_long_query_is_asked_for_once_in_a_period),
 	    cmocka_unit_test(a_lone_host_that_fails),
+	    cmocka_unit_test(a_host_that_refuses_the_monitor),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

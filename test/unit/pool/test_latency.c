@@ -103,6 +103,26 @@ static void queries_that_are_transactions(void **state)
 	assert_true(latency_is_empty(&l));
 }
 
+/* A pool that is freed leaves what it has counted to its database. */
+static void durations_are_added_up(void **state)
+{
+	struct latency sum = {.past = NULL}, l = {.past = NULL};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		latency_add(&l, LATENCY_QUERY, 10);
+		latency_snapshot(&l);
+		latency_add(&l, LATENCY_QUERY, 10);
+		latency_merge(&sum, &l);
+		assert_true(latency_is_empty(&l));
+	}
+	assert_queries(&sum, 4, 4);
+	latency_snapshot(&sum);
+	latency_snapshot(&sum);
+	assert_queries(&sum, 4, 0);
+	latency_done(&sum);
+}
+
 static void names(void **state)
 {
 	(void)state;
@@ -175,6 +195,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(since_the_last_snapshot_but_one),
 	    cmocka_unit_test(queries_that_are_transactions),
+	    cmocka_unit_test(durations_are_added_up),
 	    cmocka_unit_test(names),
 	    cmocka_unit_test(waits_and_connections),
 	};
