@@ -388,6 +388,37 @@ static void test_gss(void **state)
 	}
 }
 
+static void test_oauth_options(void **state)
+{
+	static const struct {
+		const char *line, *why;
+	} bad[] = {
+	    {"local all all oauth issuer=https://x scope=s",
+		"the method oauth needs TLS: use hostssl, or host"},
+	    {"hostssl all all all oauth issuer",
+		"authentication option not in name=value format: issuer"},
+	    {"hostssl all all all oauth issuer=",
+		"authentication option not in name=value format: issuer"},
+	    {"hostssl all all all oauth \"issuer=https://x\"",
+		"authentication option not in name=value format: issuer"},
+	    {"hostssl all all all oauth colour=red",
+		"unrecognized authentication option name: \"colour\""},
+	    {"hostssl all all all oauth map=no",
+		"Ident map no is not found in ident config file"},
+	    {"hostssl all all all oauth issuer=https://x",
+		"the method oauth requires the options issuer and scope"},
+	    {"hostssl all all all oauth issuer=http://x scope=s",
+		"issuer has to begin with https://: http://x"},
+	};
+	char line[128];
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(bad); i++) {
+		snprintf(line, sizeof(line), "hba line 1: %s", bad[i].why);
+		expect_refused(bad[i].line, line);
+	}
+}
+
 static void test_maps(void **state)
 {
 	struct hba_peer p = peer_at(NULL);
@@ -688,6 +719,7 @@ int main(void)
 	    cmocka_unit_test(test_methods),
 	    cmocka_unit_test(test_bad_methods),
 	    cmocka_unit_test(test_gss),
+	    cmocka_unit_test(test_oauth_options),
 	    cmocka_unit_test(test_maps),
 	    cmocka_unit_test(test_other_spellings),
 	    cmocka_unit_test(test_other_spelling_from_a_named_host),

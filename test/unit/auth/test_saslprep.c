@@ -55,6 +55,7 @@ static void test_normalization(void **state)
 	expect("\u3300", "\u30A2\u30D1\u30FC\u30C8");
 	expect("\U0002F868", "\u36FC");
 	expect("\U0001D400", "A");
+	expect("\U0002F803", "\U00020122");
 	/* This character is excluded from composition. */
 	expect("\u0958", "\u0915\u093C");
 	/* Marks are ordered by class; those of one class keep their order. */

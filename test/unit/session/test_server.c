@@ -196,6 +196,35 @@ static void part_of_a_message_behind_an_answer_closes_the_server(void **state)
 	}
 }
 
+/* A server whose answer to the check cannot be used, or does not come, is closed, and
+ * the client gets another one. */
+static void check_without_a_good_answer_closes_the_server(void **state)
+{
+	static const struct {
+		const char *bytes;
+		size_t len;
+	} answers[] = {{"Z\0\0\0\5?", 6}, {"Z\0\0\0\5T", 6}, {"Z\0\0\0\5I", 6},
+	    {"S\0\0\0\x08"
+	     "a\0b",
+		9},
+	    {"S\0\x20\0\0a\0", 7}, {"1\0\0\0\4", 5}, {"", 0}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+		struct stage *stage = stage_new("pool_size=1",
+		    "server_check_query = select 1\nserver_check_delay = 0\n"
+		    "server_idle_timeout = 0.3\n");
+		struct peer *client, *server;
+		stage_pair(stage, &client, &server);
+		peer_text(client, 'Q', "next");
+		assert_string_equal(peer_hear(server, 'Q'), "Q:select 1");
+		peer_send(server, answers[i].bytes, answers[i].len);
+		peer_last_words(server);
+		next_client_is_served(stage, client);
+		stage_free(&stage);
+	}
+}
+
 static void server_is_reset_after_a_session(void **state)
 {
 	(void)state;
@@ -500,6 +529,7 @@ int main(void)
 	    cmocka_unit_test(dirty_server_is_closed),
 	    cmocka_unit_test(part_of_a_message_at_rest_closes_the_server),
 	    cmocka_unit_test(part_of_a_message_behind_an_answer_closes_the_server),
+	    cmocka_unit_test(check_without_a_good_answer_closes_the_server),
 	    cmocka_unit_test(server_is_reset_after_a_session),
 	    cmocka_unit_test(failed_reset_closes_the_server),
 	    cmocka_unit_test(used_server_is_checked),

@@ -183,6 +183,17 @@ static void names_are_found(void **state)
 	    {"select set_config('a.b'::text, '', false)", "a.b", false, false},
 	    {"set \"a b\".c = 1", "", false, false},
 	    {"select reset.a", "", false, false},
+	    {"set a.b + 1", "", false, false},
+	    {"set \xc3\xa4.b = 1", "", false, true},
+	    {"set a.b = set_config", "a.b", false, false},
+	    {"select set_config($1::text, '', false)", "", true, false},
+	    {"select set_config($1 || 'a', '', false)", "", true, true},
+	    {"select set_config($12", "", true, false},
+	    {"select set_config($", "", false, true},
+	    {"select set_config('a.b' || x)", "a.b", false, true},
+	    {"select set_config('a.b'", "a.b", false, false},
+	    {"select \"set_config\"('a.b', '', false)", "a.b", false, false},
+	    {"select set_config + 1", "", false, false},
 	    {"set", "", false, false},
 	    {"set a.", "", false, false},
 	    {"set_config", "", false, false},
@@ -220,6 +231,18 @@ static void names_are_values_of_a_bind(void **state)
 	    setting_names_of_bind((const uint8_t *)bind, sizeof(bind) - 1, &names));
 	assert_int_equal(names.len, 6);
 	assert_string_equal((const char *)names.bytes, "app.a");
+	/* of every value its format may be told; a name that is too long or is not in
+	 * ASCII cannot be asked for */
+	static const char formats[] =
+	    "B\0\0\0\0p\0s\0\0\2\0\0\0\1\0\2\0\0\0\3b.c\0\0\0\4\xc3\xa4.b";
+	buf_clear(&names);
+	assert_false(setting_names_of_bind(
+	    (const uint8_t *)formats, sizeof(formats) - 1, &names));
+	assert_string_equal((const char *)names.bytes, "b.c");
+	uint8_t too_long[300] = "B\0\0\0\0p\0s\0\0\0\0\1\0\0\0\xc8"
+				"a.";
+	memset(too_long + 19, 'x', 198);
+	assert_false(setting_names_of_bind(too_long, 17 + 200, &names));
 	/* cut anywhere */
 	for (size_t len = 5; len < sizeof(bind) - 1; len++)
 		(void)setting_names_of_bind((const uint8_t *)bind, len, &names);

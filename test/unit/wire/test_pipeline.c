@@ -657,6 +657,18 @@ static void test_impossible_ledgers_are_refused(void **state)
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		assert_int_equal(pipeline_restore(&p, &none, &bad[i], 1), -1);
 	assert_int_equal(pipeline_restore(&p, &odd, NULL, 0), -1);
+	/* states that belong to an answer, without one or with another one */
+	const struct pipeline states[] = {{.copy_open = true}, {.failed_head = true},
+	    {.in_answer = true}, {.copy = 'x'}, {.copy = 'G'}};
+	const struct pipeline_entry sync = {.type = 'S'};
+	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++)
+		assert_int_equal(pipeline_restore(&p, &states[i], NULL, 0), -1);
+	assert_int_equal(pipeline_restore(&p, &states[0], &sync, 1), -1);
+	assert_int_equal(pipeline_restore(&p, &states[3], &sync, 1), -1);
+	assert_int_equal(pipeline_restore(&p, &states[4], &sync, 1), -1);
+	const struct pipeline_entry eaten[] = {
+	    {.type = 'Q'}, {.type = 'S', .maybe = 1}};
+	assert_int_equal(pipeline_restore(&p, &none, eaten, 2), -1);
 }
 
 int main(void)

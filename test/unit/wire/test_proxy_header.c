@@ -69,6 +69,8 @@ static void test_version_1_broken(void **state)
 	    "PROXY TCP4 1.2.3.4 1.2.3.4 1 2 3\r\n",
 	    "PROXY TCP4 1.2.3.4 1.2.3.4 1 2 \r\n",
 	    "PROXY TCP4 1.2.3.4 1.2.3.4 65536 2\r\n",
+	    "PROXY TCP4 1.2.3.4 1.2.3.4 1x 2\r\n",
+	    "PROXY TCP4 1.2.3.4 1.2.3.4 1 -2\r\n", "PROXY TCP4 1.2.3.4 ::1 1 2\r\n",
 	    "PROXY TCP4 1.2.3 1.2.3.4 1 2\r\n", "PROXY TCP4 ::1 ::1 1 2\r\n",
 	    "PROXY TCP6 1.2.3.4 ::1 1 2\r\n", "PROXY TCP4 1.2.3.4 1.2.3.4 01 2\r\n",
 	    "PROXY TCP4  1.2.3.4 1 2\r\n", "PROXY TCP4 1.2.3.4  1 2\r\n",

@@ -84,6 +84,24 @@ static void long_texts_are_told_apart(void **state)
 	free(c);
 }
 
+/* A text takes the place of one that has become rare, not of one that is common. */
+static void common_texts_stay(void **state)
+{
+	(void)state;
+	struct text_counts *c = new_counts();
+	char text[32];
+
+	for (int i = 0; i < 1000; i++)
+		add(c, 1, "common");
+	for (int i = 0; i < 60 * 1000; i++) {
+		snprintf(text, sizeof(text), "select %d", i);
+		add(c, 1, text);
+		add(c, 1, text);
+	}
+	assert_int_equal(add(c, 1, "common"), 1001);
+	free(c);
+}
+
 static void texts_that_come_once_displace_no_others(void **state)
 {
 	(void)state;
@@ -143,6 +161,7 @@ int main(void)
 	    cmocka_unit_test(each_text_of_an_owner_is_counted),
 	    cmocka_unit_test(counts_have_an_end),
 	    cmocka_unit_test(long_texts_are_told_apart),
+	    cmocka_unit_test(common_texts_stay),
 	    cmocka_unit_test(texts_that_come_once_displace_no_others),
 	    cmocka_unit_test(old_texts_make_room),
 	    cmocka_unit_test(refused_texts_are_not_counted),
