@@ -309,6 +309,24 @@ static void who_does_not_rest_stays(void **state)
 	scene_close(&s);
 }
 
+/* A RELOAD may have removed it meanwhile. */
+static void client_whose_database_is_gone_there_is_closed(void **state)
+{
+	static const struct service another;
+	(void)state;
+	struct scene s;
+
+	scene_open(&s, "");
+	struct database *db = catalog_find_database(s.there->site.catalog, "d");
+	db->service = &another;
+	assert_int_equal(move_all(&s), 0);
+	assert_true(s.client->has_ended);
+	assert_int_equal(clients(s.here) + clients(s.there), 0);
+	assert_int_equal(db->client_count, 0);
+	db->service = stage_pool(s.here)->database->service;
+	scene_close(&s);
+}
+
 /* One that SUSPEND has stopped stays, and goes on here. */
 static void who_was_stopped_stays(void **state)
 {
@@ -482,6 +500,7 @@ int main(void)
 	    cmocka_unit_test(keys_of_a_login_go),
 	    cmocka_unit_test(bytes_on_the_way_are_kept),
 	    cmocka_unit_test(who_does_not_rest_stays),
+	    cmocka_unit_test(client_whose_database_is_gone_there_is_closed),
 	    cmocka_unit_test(who_was_stopped_stays),
 	    cmocka_unit_test(who_has_closed_is_forgotten),
 	    cmocka_unit_test(limits_count_each_client_once),

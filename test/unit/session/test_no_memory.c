@@ -96,10 +96,32 @@ static void a_client_arrives_with_everything_or_is_closed(void **state)
 	}
 }
 
+/* A request to cancel, with a key that nobody has here, goes to the control site. */
+static void a_first_packet_goes_there_or_its_client_is_closed(void **state)
+{
+	static const char request[] = "\0\0\0\x10\x04\xd2\x16\x2e\0\0\0\1none";
+	(void)state;
+	for_each_failure(n)
+	{
+		struct stage_sites sites;
+		stage_sites_open(&sites, 1, "", "");
+		struct peer *client = stage_client(sites.at[0]);
+		peer_send(client, request, sizeof(request) - 1);
+		no_memory.is_on = true;
+		stage_sites_turn(&sites);
+		no_memory.is_on = false;
+		assert_true(client->has_ended);
+		for (unsigned i = 0; i < sites.count; i++)
+			assert_int_equal(site_client_count(&sites.at[i]->site), 0);
+		stage_sites_close(&sites);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_client_arrives_with_everything_or_is_closed),
+	    cmocka_unit_test(a_first_packet_goes_there_or_its_client_is_closed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

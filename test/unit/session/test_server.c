@@ -204,9 +204,9 @@ static void check_without_a_good_answer_closes_the_server(void **state)
 		const char *bytes;
 		size_t len;
 	} answers[] = {{"Z\0\0\0\5?", 6}, {"Z\0\0\0\5T", 6}, {"Z\0\0\0\5I", 6},
-	    {"S\0\0\0\x08"
+	    {"S\0\0\0\7"
 	     "a\0b",
-		9},
+		8},
 	    {"S\0\x20\0\0a\0", 7}, {"1\0\0\0\4", 5}, {"", 0}};
 
 	(void)state;
