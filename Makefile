@@ -477,11 +477,15 @@ valgrind-unit: $(UNIT)
 	@test/check/programs.py --below 'valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite' \
 	    $(UNIT)
 
-# Lines and branches that the quick tests reach, and errors on these floors that they do not.
+# Lines and branches that the quick tests reach (COVERED_BY=check-integration: also the
+# end-to-end tests, whose programs run in another account), and errors on these floors that they do not.
 COVERED ?= session wire auth pool
+COVERED_BY ?=
 coverage:
+	@mkdir -p $(BUILD)/cov && find $(BUILD)/cov -name '*.gcda' -delete
 	@+$(MAKE) VARIANT=cov unit prop replay
 	@+$(MAKE) VARIANT=cov check-sim
+	@+$(if $(COVERED_BY),umask 0; chmod -R a+rwX $(BUILD)/cov; $(MAKE) -k VARIANT=cov $(COVERED_BY) || true)
 	@test/check/coverage.py $(BUILD)/cov/obj $(COVERED)
 
 # ---------------------------------------------------------- for editors and gdb
@@ -606,7 +610,7 @@ help:
 	@echo 'make format lint         lay out all C files with clang-format; examine them with clang-tidy, and scripts with shellcheck'
 	@echo 'make analyze             examine them with the analyzer of gcc and with cppcheck'
 	@echo 'make valgrind            unit tests below valgrind'
-	@echo 'make coverage            what unit, property and fuzz tests and the simulation reach, file by file'
+	@echo 'make coverage            what unit, property and fuzz tests and the simulation reach, by file and floor'
 	@echo 'make unit unit-FLOOR     unit tests (of one floor: base wire auth ... admin daemon)'
 	@echo 'make unit-threads        unit tests of helper threads; use it with VARIANT=tsan'
 	@echo 'make prop prop-NAME      property tests (of one, SEED=N)'
