@@ -483,9 +483,9 @@ COVERED ?= session wire auth pool
 COVERED_BY ?=
 coverage:
 	@mkdir -p $(BUILD)/cov && find $(BUILD)/cov -name '*.gcda' -delete
-	@+$(MAKE) VARIANT=cov unit prop replay
-	@+$(MAKE) VARIANT=cov check-sim
-	@+$(if $(COVERED_BY),umask 0; chmod -R a+rwX $(BUILD)/cov; $(MAKE) -k VARIANT=cov $(COVERED_BY) || true)
+	-@+$(MAKE) -k VARIANT=cov unit prop replay
+	-@+$(MAKE) VARIANT=cov check-sim
+	-@+$(if $(COVERED_BY),umask 0; chmod -R a+rwX $(BUILD)/cov; $(MAKE) VARIANT=cov $(COVERED_BY))
 	@test/check/coverage.py $(BUILD)/cov/obj $(COVERED)
 
 # ---------------------------------------------------------- for editors and gdb

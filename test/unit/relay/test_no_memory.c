@@ -32,7 +32,7 @@ struct statement {
 
 struct backend {
 	char status, application[NAME];
-	bool is_skipping;
+	bool is_skipping, has_lost;
 	struct statement statements[STATEMENTS];
 	const struct statement *portal;
 };
@@ -60,11 +60,18 @@ static void answer_error(struct peer *peer, struct backend *b)
 		b->status = 'E';
 }
 
+/* What the pooler itself looks at has PostgreSQL's tag. */
 static void answer_run(struct peer *peer, const struct backend *b, const char *text)
 {
+	static const char *const commands[][2] = {{"prepare", "PREPARE"},
+	    {"deallocate all", "DEALLOCATE ALL"}, {"deallocate", "DEALLOCATE"},
+	    {"listen", "LISTEN"}, {"unlisten", "UNLISTEN"}};
 	char tag[2 * NAME + 2];
 
 	snprintf(tag, sizeof(tag), "%.12s of %s", text, b->application);
+	for (size_t i = sizeof(commands) / sizeof(commands[0]); i-- > 0;)
+		if (strncasecmp(text, commands[i][0], strlen(commands[i][0])) == 0)
+			strcpy(tag, commands[i][1]);
 	peer_text(peer, 'C', tag);
 }
 
@@ -121,10 +128,15 @@ static void answer_parse(struct peer *peer, struct backend *b, const char *body)
 	peer_put(peer, '1', NULL, 0);
 }
 
+/* One statement is lost once. */
 static void answer_bind(struct peer *peer, struct backend *b, const char *body)
 {
 	b->portal = find(b, body + strlen(body) + 1, false);
-	if (b->portal)
+	if (b->portal && !b->has_lost && strncmp(b->portal->text, "lost", 4) == 0) {
+		find(b, b->portal->name, false)->text[0] = '\0';
+		b->has_lost = b->is_skipping = true;
+		peer_put(peer, 'E', "SERROR\0C26000\0Mlost\0", 21);
+	} else if (b->portal)
 		peer_put(peer, '2', NULL, 0);
 	else
 		answer_error(peer, b);
@@ -155,6 +167,8 @@ static void answer_one(
 		answer_bind(peer, b, body);
 		break;
 	case 'D':
+		if (*body == 'S')
+			peer_put(peer, 't', "\0\0", 2);
 		peer_put(peer, 'n', NULL, 0);
 		break;
 	case 'E':
@@ -241,6 +255,14 @@ static void login(struct buf *out)
 	codec_end_startup(out, at);
 }
 
+static void password(struct buf *out)
+{
+	size_t at = codec_begin(out, 'p');
+
+	buf_put_str(out, "secret");
+	codec_end(out, at);
+}
+
 static void named(struct buf *out)
 {
 	parse(out, "one", "select 1");
@@ -263,6 +285,24 @@ static void unnamed(struct buf *out)
 {
 	parse(out, "", "select 4");
 	run_named(out, "");
+	codec_put_sync(out);
+}
+
+static void to_lose(struct buf *out)
+{
+	size_t at;
+
+	parse(out, "lost", "lost");
+	at = codec_begin(out, 'D');
+	buf_put_u8(out, 'S');
+	buf_put_str(out, "lost");
+	codec_end(out, at);
+	codec_put_sync(out);
+}
+
+static void lost(struct buf *out)
+{
+	run_named(out, "lost");
 	codec_put_sync(out);
 }
 
@@ -299,8 +339,26 @@ static void prepared_by_sql(struct buf *out)
 {
 	query(out, "prepare p as select 7");
 	query(out, "execute p");
+	parse(out, "", "execute p");
+	run_named(out, "");
+	codec_put_sync(out);
+	parse(out, "", "prepare q as select 9");
+	run_named(out, "");
+	parse(out, "x", "execute q");
+	run_named(out, "x");
+	parse(out, "", "deallocate q");
+	run_named(out, "");
+	codec_put_sync(out);
 	query(out, "deallocate p");
 	query(out, "deallocate all");
+}
+
+static void listening(struct buf *out)
+{
+	query(out, "listen c");
+	query(out, "listen d; select 1");
+	query(out, "unlisten c");
+	query(out, "unlisten *");
 }
 
 static void copying(struct buf *out)
@@ -336,9 +394,9 @@ static void long_text(struct buf *out)
 }
 
 typedef void step_fn(struct buf *out);
-static step_fn *const steps[] = {login, named, evicting, unnamed, unnamed, failing,
-    setting, closing, named, in_a_block, prepared_by_sql, copying, failed_query,
-    long_text, named};
+static step_fn *const steps[] = {named, evicting, unnamed, unnamed, failing, setting,
+    closing, named, in_a_block, to_lose, lost, prepared_by_sql, listening, copying,
+    failed_query, long_text, named};
 
 /* ---- one run ---- */
 
@@ -382,16 +440,32 @@ static void take_step(struct peer *client, step_fn *step, struct buf *heard)
 	buf_printf(heard, "%s%s", *text ? " " : "", text);
 }
 
-static void take_steps(struct peer *client, struct buf *heard)
+static void take_steps(struct peer *client, bool has_password, struct buf *heard)
 {
+	take_step(client, login, heard);
+	if (has_password)
+		take_step(client, password, heard);
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
 		take_step(client, steps[i], heard);
 }
 
-/* Others are served as ever. */
-static void check_others(struct stage *stage, struct peer *quiet)
+static struct peer *come(struct stage *stage, bool has_password)
 {
-	struct peer *late = stage_login(stage, "u", NULL, NULL);
+	struct peer *client = stage_client(stage);
+
+	peer_start(client, "u", "d", NULL, NULL);
+	if (has_password) {
+		peer_hear(client, 'R');
+		peer_text(client, 'p', "secret");
+	}
+	peer_hear(client, 'Z');
+	return client;
+}
+
+/* Others are served as ever. */
+static void check_others(struct stage *stage, struct peer *quiet, bool has_password)
+{
+	struct peer *late = come(stage, has_password);
 
 	peer_text(quiet, 'Q', "select 1");
 	assert_non_null(strstr(peer_hear(quiet, 'Z'), "C:select 1 of "));
@@ -402,14 +476,15 @@ static void check_others(struct stage *stage, struct peer *quiet)
 static void run(const char *settings, struct buf *heard, bool *has_ended)
 {
 	struct stage *stage = stage_new("pool_size=3", settings);
+	bool has_password = strstr(settings, "plain");
 	struct peer *quiet, *client;
 
 	stage->play = serve;
-	quiet = stage_login(stage, "u", NULL, NULL);
+	quiet = come(stage, has_password);
 	client = stage_client(stage);
-	take_steps(client, heard);
+	take_steps(client, has_password, heard);
 	*has_ended = client->has_ended;
-	check_others(stage, quiet);
+	check_others(stage, quiet, has_password);
 	stage_free(&stage);
 }
 
@@ -462,7 +537,7 @@ int main(void)
 	    WITH("max_prepared_statements = 2\n"),
 	    WITH("max_prepared_statements = 2\nprepare_unnamed = 1\n"
 		 "defer_begin = 1\n"),
-	    WITH("session_state = keep\n"),
+	    WITH("session_state = keep\nauth_type = plain\n"),
 	    WITH("session_state = clean\nserver_check_delay = 0\n"
 		 "server_check_query = select 1\n"),
 	};
