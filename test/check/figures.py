@@ -6,7 +6,7 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (103150, 76000),
+    "lines of src and include": (103217, 76000),
     "files of src/daemon": (26, 26),
     "static functions of three lines or less with one caller": (21, 60),
     "static functions with one caller": (982, 1000),
@@ -16,7 +16,7 @@ BOUNDS = {
     "members of struct client": (32, 32),
     "words that are going": (0, 0),
     "files of the workers' machinery": (11, 11),
-    "lines of the workers' machinery": (2791, 2800),
+    "lines of the workers' machinery": (2788, 2800),
     "tuned times of the workers' machinery": (9, 10),
     "lines of tests of the workers' machinery": (3994, 4000),
 }
