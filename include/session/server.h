@@ -190,7 +190,9 @@ struct link {
 		bool made_temp : 1;  /* the client has made temporary tables */
 		bool is_unusual : 1; /* a text of the client may have changed how
 					others are understood, see effects.h */
-		bool vacates : 1;    /* see vacate.h: the statement runs */
+		/* it may have changed a parameter of vars_is_silently_read */
+		bool is_read_apart : 1;
+		bool vacates : 1; /* see vacate.h: the statement runs */
 	} schema;
 	/* struct sql_portal by .node: portals of PREPARE, EXECUTE, DEALLOCATE */
 	struct list portals;

@@ -34,6 +34,10 @@ struct kept_settings *kept_settings_new(const void *bytes, size_t len);
 bool kept_settings_is_same(
     const struct kept_settings *a, const struct kept_settings *b);
 bool kept_settings_has(const struct kept_settings *settings, const char *name);
+/* Whether a Parse could succeed or fail because of them; and whether others must not
+ * use what PostgreSQL makes of a text under them (vars_is_silently_read). */
+bool kept_settings_are_read(const struct kept_settings *settings);
+bool kept_settings_are_read_apart(const struct kept_settings *settings);
 /* Appends a setting.  False: it cannot be kept, because of its name or its size. */
 bool kept_settings_add(struct buf *out, const uint8_t *name, size_t name_len,
     const uint8_t *hex, size_t len);

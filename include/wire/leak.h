@@ -36,7 +36,8 @@ enum leak_flag {
 	/* The pooler handles PREPARE itself, so that it leaves nothing behind. */
 	LEAK_HARMLESS_PREPARE = 1 << 13,
 	/* A parameter on which the meaning of texts depends, and which the server does
-	 * not report, may have been set. */
+	 * not report, may have been set.  Of a text: one of vars_is_silently_read, also
+	 * for the transaction only. */
 	LEAK_READING = 1 << 12,
 	/* A call, or a statement, of which only the server can tell what it leaves
 	 * behind.  Only with effects_ask.has_calls. */

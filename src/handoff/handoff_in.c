@@ -618,6 +618,7 @@ static struct record_server in_our_bits(
 	our_resets(m, &ours.link.params.reset);
 	our_resets(m, &ours.link.params.put_back.parsed);
 	our_resets(m, &ours.link.params.put_back.bound);
+	ours.link.schema.is_read_apart = from->link.schema.is_unusual;
 	return ours;
 }
 

@@ -7,6 +7,7 @@
 #include "relay/replay.h"
 #include "relay/server_prepared.h"
 #include "relay/session_state.h"
+#include "wire/kept_settings.h"
 #include "wire/sql_calls.h"
 #include "wire/text_counts.h"
 
@@ -33,7 +34,8 @@ static bool is_usual(const struct server *server)
 	       (server->status == 'I' || server->status == 'T') &&
 	       !server->changes_schema && !server->link.schema.is_unusual &&
 	       !server->link.is_trying_again && !replay_may_have_run(server) &&
-	       !(server->leaks_left & LEAK_READING) && !server->slot.is_replication;
+	       !(server->leaks_left & LEAK_READING) &&
+	       !kept_settings_are_read(server->kept) && !server->slot.is_replication;
 }
 
 struct prepared_text *common_texts_find(

@@ -4,6 +4,7 @@
 #include "relay/schema.h"
 
 #include "relay/replay.h"
+#include "wire/kept_settings.h"
 
 void schema_expect(struct server *server, const struct sql_effects *effects)
 {
@@ -14,6 +15,7 @@ void schema_expect(struct server *server, const struct sql_effects *effects)
 	link->schema.sent |=
 	    effects->changes_schema || effects->makes_temp || effects->drops_table;
 	link->schema.is_unusual |= effects->is_unusual || effects->is_cut;
+	link->schema.is_read_apart |= (effects->leaves & LEAK_READING) != 0;
 	/* PostgreSQL itself notices that a table has gone.  Only where it may be made
 	 * again, or another one is seen in its place, something else has to be done;
 	 * but not for each temporary table. */
@@ -54,5 +56,6 @@ bool schema_is_quiet(const struct server *server)
 {
 	return server->status == 'I' && server->pipeline.syncs == 0 &&
 	       !server->changes_schema && !replay_may_have_run(server) &&
-	       !(server->leaks_left & LEAK_READING);
+	       !(server->leaks_left & LEAK_READING) &&
+	       !kept_settings_are_read(server->kept);
 }

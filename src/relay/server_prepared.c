@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "relay/long_text.h"
 #include "wire/codec.h"
+#include "wire/kept_settings.h"
 
 /* What server_prepared_copy sends at most.  A Parse takes PostgreSQL 40 to 400 us. */
 enum { COPIED_MOST = 16, COPIED_BYTES_MOST = 16384 };
@@ -76,13 +77,16 @@ static int send_parse(
 /* ---- readings ---- */
 
 /* The parameter values with which the server will read the next message.  NULL: no
- * memory, or they are not known because messages that were sent may change them. */
+ * memory, or they are not known because messages that were sent may change them, or
+ * because the server does not report some. */
 static const char *reading(const struct server *server)
 {
 	const struct reset_effects *sent = &server->link.params.reset;
 	uint64_t bits = sent->session | sent->local | sent->set | sent->hidden;
 
-	if (bits & vars_schema_read_bits(server->conn.site->vars))
+	if (bits & vars_schema_read_bits(server->conn.site->vars) ||
+	    server->link.schema.is_read_apart ||
+	    kept_settings_are_read_apart(server->kept))
 		return NULL;
 	if (server->link.params.may_undo_set && pipeline_count(&server->pipeline) > 0)
 		return NULL;

@@ -202,6 +202,7 @@ struct leak_look effects_leaves(
 
 	return (struct leak_look){
 	    .first = (first | config) & LEAK_KINDS,
-	    .all = effects->leaves | of_sets(effects->sets, reported) | config,
+	    .all = (effects->leaves & ~LEAK_READING) |
+		   of_sets(effects->sets, reported) | config,
 	};
 }

@@ -111,6 +111,8 @@ static void read_argument(struct effects_look *l, struct config_call *call)
 		call->is_defined = t->kind == SQL_STRING && !memchr(t->at, '.', t->len);
 		if (t->kind != SQL_STRING || call->is_defined)
 			l->effects.is_unusual = true;
+		if (t->kind == SQL_STRING && vars_is_silently_read(t->at, t->len))
+			l->effects.leaves |= LEAK_READING;
 		break;
 	case 1:
 		call->is_null = sql_token_is(t, "null");

@@ -150,6 +150,8 @@ static void set_parameter(struct effects_look *l, bool is_local)
 	for (size_t i = 0; i < sizeof(harmless) / sizeof(harmless[0]); i++)
 		is_usual = is_usual || sql_token_is(t, harmless[i]);
 	l->effects.is_unusual |= !is_usual;
+	if (vars_is_silently_read(t->at, t->len))
+		l->effects.leaves |= LEAK_READING;
 	target = take_target(l);
 
 	note_set(l, &target, is_local, take_default(l, &target));

@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "wire/vars.h"
 
 static const char resetting[] = "-";
 
@@ -43,6 +44,27 @@ static const char *find(const struct kept_settings *settings, const char *wanted
 bool kept_settings_has(const struct kept_settings *settings, const char *name)
 {
 	return find(settings, name) != NULL;
+}
+
+bool kept_settings_are_read_apart(const struct kept_settings *settings)
+{
+	FOR_NAMES(name, settings)
+	{
+		/* Drivers send one above 0, which are all the same since PostgreSQL 12.
+		 * The value is in hexadecimal digits, behind a sign or not. */
+		const char *value = value_of(name);
+		if (vars_is_silently_read(name, strlen(name)) &&
+		    (strcmp(name, "extra_float_digits") != 0 ||
+			strncmp(value, "2d", 2) == 0 || strcmp(value, "30") == 0))
+			return true;
+	}
+	return false;
+}
+
+bool kept_settings_are_read(const struct kept_settings *settings)
+{
+	return settings && (kept_settings_has(settings, "search_path") ||
+			       kept_settings_are_read_apart(settings));
 }
 
 static bool is_role(const char *name)

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/map.h"
 #include "base/mem.h"
@@ -324,6 +325,18 @@ static bool is_read(const struct vars_schema *s, size_t i)
 		if (i < s->name_count && text_equal_nocase(s->names[i], others[k]))
 			return false;
 	return true;
+}
+
+bool vars_is_silently_read(const char *name, size_t len)
+{
+	static const char *const names[] = {"array_nulls", "backslash_quote",
+	    "bytea_output", "extra_float_digits", "lc_monetary",
+	    "transform_null_equals", "xmlbinary", "xmloption"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strlen(names[i]) == len && strncasecmp(names[i], name, len) == 0)
+			return true;
+	return false;
 }
 
 uint64_t vars_schema_read_bits(const struct vars_schema *s)

@@ -565,3 +565,92 @@ def test_descriptions_of_known_texts_in_one_pipeline(make_pooler, pg, mode):
             client.send(*[wire.parse("s%d" % i, text) + wire.describe("S", "s%d" % i)
                           for i, text in enumerate(texts)], wire.sync())
             client.recv_kinds("1tT" * len(texts) + "Z")
+
+
+# settings that no server reports, and by which Parse reads operators and evaluates constants
+
+SILENT = {
+    "array_nulls": ("off", "select '{NULL}'::text[]::text"),
+    "bytea_output": ("escape", r"select '\x41'::bytea::text"),
+    "extra_float_digits": ("-5", "select (1 / 3::float8)::text"),
+    "search_path": ("silent", "select v from silent_table"),
+    "transform_null_equals": ("on", "select count(*) from (values (null::int), (1)) v (x) where x = null"),
+    "xmlbinary": ("hex", r"select xmlelement(name a, '\x41'::bytea)::text"),
+    "xmloption": ("document", "select 'a'::xml::text"),
+}
+
+
+@pytest.fixture(scope="module")
+def silent(cluster):
+    """A table of this name with another value in a schema that is not in search_path."""
+    cluster.do("create schema silent", "grant usage on schema silent to public",
+               "create table public.silent_table as select 'seen' as v", "create table silent.silent_table as select 'hidden' as v",
+               "grant select on public.silent_table, silent.silent_table to public")
+    yield cluster
+    cluster.do("drop schema silent cascade", "drop table public.silent_table")
+
+
+def by_set(client, name, value):
+    client.query("set %s = '%s'" % (name, value))
+
+
+def by_values(client, name, value):
+    rows(client, wire.parse("", "select set_config($1, $2, false)"), wire.bind("", "", [name, value]), wire.execute())
+
+
+def by_do(client, name, value):
+    client.query("do $$begin perform set_config('%s', '%s', false); end$$" % (name, value))
+
+
+def each_has(clients, sql):
+    """What each gets, by a named statement and often enough by unnamed ones; error: its code."""
+    found = []
+    for name in ("s", "", "", ""):
+        for client in clients:
+            client.send(wire.parse(name, sql), wire.bind("", name), wire.execute(), wire.close("S", name), wire.sync())
+            result = client.finish()
+            found.append(result.errors[0].field("C") if result.errors else result.rows)
+    return found
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["before", "behind"])
+@pytest.mark.parametrize("way", [by_set, by_values, by_do])
+@pytest.mark.parametrize("name", SILENT)
+def test_settings_that_no_server_reports(make_pooler, silent, name, way, first):
+    """Of two clients of one server one has set it: neither gets what PostgreSQL has made of the text for the other."""
+    value, sql = SILENT[name]
+    pooler = make_pooler({"db": silent.conn()}, settings=dict(SETTINGS, session_state="keep", prepare_unnamed="2"))
+    found = []
+    for clients in [silent.client(), silent.client()], [pooler.connect(), pooler.connect()]:
+        seen = [] if first else each_has(clients, sql)
+        way(clients[0], name, value)
+        found.append(seen + each_has(clients, sql))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("state", ["forward", "clean", "keep"])
+@pytest.mark.parametrize("command", ["set local %s = '%s'", "select set_config('%s', '%s', true)"])
+@pytest.mark.parametrize("name", SILENT)
+def test_such_settings_of_a_transaction(make_pooler, silent, name, command, state):
+    value, sql = SILENT[name]
+    pooler = make_pooler({"db": silent.conn()}, settings=dict(SETTINGS, session_state=state, prepare_unnamed="2"))
+    found = []
+    for one, other in (silent.client(), silent.client()), (pooler.connect(), pooler.connect()):
+        one.query("begin")
+        one.query(command % (name, value))
+        seen = each_has([one], sql)
+        one.query("rollback")
+        found.append(seen + each_has([other, one], sql))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("way", [by_set, by_values, by_do])
+def test_parse_fails_where_search_path_hides_the_table(make_pooler, silent, way):
+    """Though the server has prepared the text before."""
+    pooler = make_pooler({"db": silent.conn()}, settings=dict(SETTINGS, session_state="keep"))
+    with pooler.connect() as client:
+        prepare(client, "s", "select v from silent_table")
+        way(client, "search_path", "none")
+        client.send(wire.close("S", "s"), wire.parse("s", "select v from silent_table"), wire.sync())
+        result = client.finish()
+        assert result.kinds() == "3EZ" and result.errors[0].field("C") == "42P01"

@@ -640,6 +640,29 @@ static void strings_that_stand_for_the_present_time(void **state)
 			fail_msg("%s", others[i]);
 }
 
+static void settings_by_which_texts_are_read_silently(void **state)
+{
+	static const char *const sets[] = {"set bytea_output = 'escape'",
+	    "SET LOCAL Transform_Null_Equals TO on",
+	    "set session \"xmloption\" = content",
+	    "select 1; reset all; set extra_float_digits to default",
+	    "select set_config('ARRAY_NULLS', 'off', true)"};
+	static const char *const others[] = {"set work_mem = '1MB'", "set local role a",
+	    "set a.bytea_output = 1", "select 'bytea_output'",
+	    "select set_config('search_path', 'bytea_output', true)"};
+	const struct effects_ask ask = {.has_leaves = true};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(sets); i++)
+		if (!(effects_of_text(sets[i], strlen(sets[i]), &ask).leaves &
+			LEAK_READING))
+			fail_msg("%s", sets[i]);
+	for (size_t i = 0; i < COUNT_OF(others); i++)
+		if (effects_of_text(others[i], strlen(others[i]), &ask).leaves &
+		    LEAK_READING)
+			fail_msg("%s", others[i]);
+}
+
 /* The unseen part of a text may do anything, and half a word decides nothing. */
 static void texts_that_are_cut(void **state)
 {
@@ -799,6 +822,7 @@ int main(void)
 	    cmocka_unit_test(first_words_that_forget),
 	    cmocka_unit_test(commands_are_known),
 	    cmocka_unit_test(strings_that_stand_for_the_present_time),
+	    cmocka_unit_test(settings_by_which_texts_are_read_silently),
 	    cmocka_unit_test(texts_that_are_cut),
 	    cmocka_unit_test(strings_end_where_postgresql_ends_them),
 	    cmocka_unit_test(changes_of_the_schema),

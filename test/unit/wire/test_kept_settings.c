@@ -85,6 +85,30 @@ static void lists_are_sorted(void **state)
 	mem_free(same);
 }
 
+static void settings_by_which_texts_are_read(void **state)
+{
+	static const struct {
+		const char *list;
+		bool is_read, is_apart;
+	} cases[] = {{"work_mem=31", false, false}, {"search_path=61", true, false},
+	    {"a=61 bytea_output=68", true, true},
+	    {"extra_float_digits=2d31", true, true},
+	    {"extra_float_digits=30", true, true},
+	    {"extra_float_digits=33", false, false},
+	    {"extra_float_digits=33 xmloption=61", true, true}};
+
+	(void)state;
+	assert_false(
+	    kept_settings_are_read(NULL) || kept_settings_are_read_apart(NULL));
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct kept_settings *settings = list(cases[i].list);
+		assert_int_equal(kept_settings_are_read(settings), cases[i].is_read);
+		assert_int_equal(
+		    kept_settings_are_read_apart(settings), cases[i].is_apart);
+		mem_free(settings);
+	}
+}
+
 /* Of the values that ALTER has set, the one with the lowest rank counts. */
 static void what_nobody_has_set(void **state)
 {
@@ -289,6 +313,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(settings_are_put_and_taken_back),
 	    cmocka_unit_test(lists_are_sorted),
+	    cmocka_unit_test(settings_by_which_texts_are_read),
 	    cmocka_unit_test(what_nobody_has_set),
 	    cmocka_unit_test(difference_knows_the_servers_own_settings),
 	    cmocka_unit_test(what_cannot_be_kept_is_refused),
