@@ -243,8 +243,9 @@ static void decide(struct server *server, struct client *client, bool has_ready)
 	pin->kinds = left;
 	pin->made = 0;
 	pin->may_have_ended = pin->resets_all = pin->has_unknown_name = false;
-	/* while settings keep the server, their names are known nowhere else */
-	if (!(left & LEAK_BIT(SET)))
+	/* While settings keep the server, their names are known nowhere else, and so
+	 * are those that a statement of SQL PREPARE sets with each EXECUTE. */
+	if (!(left & (LEAK_BIT(SET) | LEAK_BIT(PREPARE))))
 		buf_done(&pin->names);
 	buf_done(&pin->session);
 	if (!left) {

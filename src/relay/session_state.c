@@ -258,10 +258,16 @@ void session_state_expect(struct server *server, const struct sql_effects *effec
 void session_state_check_call(struct server *server, const struct message *m)
 {
 	server->may_notify = true;
-	if (session_state_are_kept(server))
+	uint16_t kinds = m->have < 5 + sizeof(uint32_t)
+			     ? 0
+			     : leak_of_function(get_u32(m->bytes + 5));
+	if (session_state_are_kept(server)) {
 		server->link.pin.made |= LEAK_UNSEEN;
-	else if (is_watched(server) && m->have >= 5 + sizeof(uint32_t))
-		server->link.leaks.called |= leak_of_function(get_u32(m->bytes + 5));
+		/* nobody reads its arguments */
+		server->link.pin.has_unknown_name |= (kinds & LEAK_BIT(CONFIG)) != 0;
+	} else if (is_watched(server)) {
+		server->link.leaks.called |= kinds;
+	}
 }
 
 /* ---- the server's messages ---- */

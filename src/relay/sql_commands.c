@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "relay/kept.h"
 #include "relay/name_map.h"
 #include "wire/codec.h"
 
@@ -139,11 +140,22 @@ int sql_command_send(struct server *server, const struct sql_command *c,
 	return server_owe(server, 'P', OWED_CLIENT, tag);
 }
 
+static int before_execute(
+    struct server *server, struct prepared_text *text, uint32_t generation)
+{
+	const char *sql = prepared_sql(text);
+
+	/* what it sets stands in this text, and not in that of EXECUTE */
+	if (scope_session_state(scope_of_pool(server->slot.pool)) == SESSION_STATE_KEEP)
+		kept_note_names(server, NULL, sql, strlen(sql), false);
+	return server_prepared_ensure(server, text, generation);
+}
+
 int sql_command_before(const struct sql_command *c, struct server *server)
 {
 	if (c->sql.span.kind != COMMAND_EXECUTE || !c->text)
 		return 0;
-	return server_prepared_ensure(server, c->text, c->generation);
+	return before_execute(server, c->text, c->generation);
 }
 
 /* ---- running ---- */
@@ -179,7 +191,7 @@ int sql_before_run(const struct client *client, struct server *server,
 			return -1;
 		return server_prepared_make_room(server, 1);
 	case COMMAND_EXECUTE:
-		return text ? server_prepared_ensure(server, text, generation) : 0;
+		return text ? before_execute(server, text, generation) : 0;
 	case COMMAND_DEALLOCATE:
 		return before_deallocate(server, is_known);
 	default:

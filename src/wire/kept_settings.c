@@ -16,6 +16,9 @@
 
 static const char resetting[] = "-";
 
+/* Behind the word SET; a comment there may be about as long. */
+enum { LOOKED_AT_MOST = 1024 };
+
 /* They come last, because what the client has set before may need the rights of the
  * role before; and they are taken back first. */
 static const char *const roles[] = {"session_authorization", "role"};
@@ -373,11 +376,55 @@ static bool is_of_name(char c)
 	       (c >= '0' && c <= '9') || c == '_' || c == '$' || (c & 0x80);
 }
 
+/* Behind a comment that may begin here. */
+static const char *skip_comment(const char *at, const char *end)
+{
+	size_t depth = 0;
+
+	if (end - at >= 2 && at[0] == '-' && at[1] == '-') {
+		while (at < end && *at != '\n' && *at != '\r')
+			at++;
+		return at;
+	}
+	for (; end - at >= 2; at++) {
+		if (at[0] == '/' && at[1] == '*')
+			depth++;
+		else if (depth && at[0] == '*' && at[1] == '/')
+			depth--;
+		else if (depth)
+			continue;
+		else
+			return at;
+		at++;
+	}
+	return at;
+}
+
+/* Comments count as blanks. */
 static const char *skip_blanks(const char *at, const char *end)
 {
-	while (at < end && (*at == ' ' || (*at >= '\t' && *at <= '\r')))
-		at++;
+	for (const char *from = NULL; at != from;) {
+		from = at;
+		while (at < end && (*at == ' ' || (*at >= '\t' && *at <= '\r')))
+			at++;
+		at = skip_comment(at, end);
+	}
 	return at;
+}
+
+/* Behind a name.  Between its parts may be blanks, which put_name refuses. */
+static const char *skip_name(const char *at, const char *end)
+{
+	for (;;) {
+		const char *from = at, *next;
+		while (at < end && (is_of_name(*at) || strchr("\".&", *at)))
+			at++;
+		next = skip_blanks(at, end);
+		if (next == at || next == end ||
+		    (*next != '.' && (at == from || at[-1] != '.')))
+			return at;
+		at = next;
+	}
 }
 
 /* Does this word stand here, as a whole?  Returns what is behind it, or NULL. */
@@ -469,19 +516,19 @@ struct setting_names setting_names_of_text(
 	for (const char *at = text; at < end; at++) {
 		if ((*at | 0x20) != 's' || (at > text && is_of_name(at[-1])))
 			continue;
+		const char *near =
+		    end - at > LOOKED_AT_MOST ? at + LOOKED_AT_MOST : end;
 		if ((behind = skip_word(at, end, "set_config")))
-			look_at_call(behind, end, &found, names);
+			look_at_call(behind, near, &found, names);
 		if (behind || !(behind = skip_word(at, end, "set")))
 			continue;
-		const char *name = skip_blanks(behind, end), *last;
-		if ((behind = skip_word(name, end, "session")))
-			name = skip_blanks(behind, end);
-		for (last = name;
-		     last < end && (is_of_name(*last) || strchr("\".", *last));)
-			last++;
-		behind = skip_blanks(last, end);
-		if (!memchr(name, '.', (size_t)(last - name)) || behind == end ||
-		    (*behind != '=' && !skip_word(behind, end, "to")))
+		const char *name = skip_blanks(behind, near), *last;
+		if ((behind = skip_word(name, near, "session")))
+			name = skip_blanks(behind, near);
+		last = skip_name(name, near);
+		behind = skip_blanks(last, near);
+		if (!memchr(name, '.', (size_t)(last - name)) || behind == near ||
+		    (*behind != '=' && !skip_word(behind, near, "to")))
 			continue;
 		found.count++;
 		found.is_unknown |= !put_name(name, (size_t)(last - name), names);

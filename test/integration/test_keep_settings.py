@@ -217,6 +217,43 @@ def test_several_at_once(make):  # noqa: F811
     assert both_servers(pooler, client, "select " + shown) == ["1MB12"] * 2
 
 
+def test_names_between_comments(make):  # noqa: F811
+    """A name is read, or keeps the server; one that is read beside it must not hide it."""
+    pooler = make(2)
+    client = owner(pooler)
+    client.query("set /* who */ app.a = '1'; set session -- who\n app.b/**/= '2'; set app.c = '3'")
+    query = "select " + " || ".join("current_setting('app.%s', true)" % name for name in "abc")
+    assert kinds(pooler) == []
+    assert both_servers(pooler, client, query) == ["123"] * 2
+    client.query("set app . a = '4'; set app.b = '5'")
+    assert kinds(pooler) == ["SET"]
+    assert client.value(query) == "453"
+
+
+def test_name_in_a_function_call(make):  # noqa: F811
+    """A FunctionCall of set_config()."""
+    pooler = make(2)
+    client = owner(pooler)
+    values = b"".join(len(v).to_bytes(4, "big") + v for v in (b"app.user_id", b"me", b"f"))
+    client.send(wire.message("F", (2078).to_bytes(4, "big") + bytes((0, 1, 0, 0, 0, 3)) + values + bytes(2)))
+    assert not wire.Result(client.recv_until("Z")).errors
+    assert kinds(pooler) == ["SET"]
+    assert client.value("select current_setting('app.user_id', true)") == "me"
+
+
+@pytest.mark.parametrize("tracked", [0, 1])
+def test_name_in_a_prepared_statement(make, tracked):  # noqa: F811
+    """Only PREPARE has the name, and only EXECUTE sets it."""
+    pooler = make(2, track_sql_prepare=tracked)
+    client = owner(pooler)
+    client.query("prepare p as select set_config('app.user_id', 'me', false)")
+    client.query("select 1")
+    client.query("execute p")
+    client.query("deallocate p")
+    assert kinds(pooler) == []
+    assert both_servers(pooler, client, "select current_setting('app.user_id', true)") == ["me"] * 2
+
+
 def test_one_message_for_each_change_of_client(make):  # noqa: F811
     """Whoever goes on where it was sends nothing; whoever comes to another client's server sends one
     message, which takes back and sets."""
