@@ -376,7 +376,10 @@ bool params_failed(struct server *server, const struct message *m)
 	server->link.params.apply_failed = true;
 	if (!server->link.params.puts_kept && !server->link.params.puts_back)
 		return false;
-	if (server->link.params.puts_back || is_canceled)
+	/* a session that has used temporary tables keeps its temp_buffers, as DETAIL
+	 * says; all other values are refused by every server */
+	bool had_temp = *f.detail && strstr(f.message, "temp_buffers");
+	if (server->link.params.puts_back || is_canceled || had_temp)
 		server->link.params.wants_other = true;
 	else
 		client_fatal(server_client(server), ERROR_SETTING_REFUSED, f.message);

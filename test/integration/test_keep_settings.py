@@ -661,6 +661,24 @@ def test_role_that_is_dropped_everywhere(make, pg):  # noqa: F811
         assert other.value("select current_user") == "owner"
 
 
+def test_temp_buffers(make):  # noqa: F811
+    """A session that has used a temporary table takes no other value: the client gets another server."""
+    pooler = make(2, log_connections=0)
+    client, other, blocker = (owner(pooler) for _ in range(3))
+    blocker.query("begin")
+    client.query("set temp_buffers = '1MB'")
+    other.query("begin")
+    blocker.query("commit")
+    with owner(pooler) as former:
+        used = backend(former)
+        former.query("create temp table t (n int); insert into t values (1); drop table t")
+    assert client.value("show temp_buffers") == "1MB"
+    assert backend(client) != used
+    other.query("commit")
+    assert both_servers(pooler, client, "show temp_buffers") == ["1MB"] * 2
+    assert both_servers(pooler, other, "show temp_buffers") == ["8MB"] * 2
+
+
 def test_right_that_is_lost(make, pg):  # noqa: F811
     """The client was a superuser when it set it, by a role that it is no member of any more."""
     pg.do("drop role if exists was_super; create role was_super superuser; grant was_super to trust_user")
