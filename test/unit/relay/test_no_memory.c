@@ -534,7 +534,7 @@ static void only_the_one_is_hurt(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    WITH("max_prepared_statements = 2\n"),
+	    WITH("max_prepared_statements = 2\ntrack_sql_prepare = 1\n"),
 	    WITH("max_prepared_statements = 2\nprepare_unnamed = 1\n"
 		 "defer_begin = 1\n"),
 	    WITH("session_state = keep\nauth_type = plain\n"),
