@@ -47,8 +47,8 @@ static void join_pool(struct transfer *t, struct pool *pool)
 
 	was.state = was.carried_as;
 	was.is_carried = true;
-	/* RECONNECT, or another configuration */
-	if (workers_has_missed(t->to, t->after))
+	/* not all of it has arrived; RECONNECT, or another configuration */
+	if (server->conn.is_doomed || workers_has_missed(t->to, t->after))
 		was.dirty = DIRTY_OLD;
 	/* the next client would take what nobody has asked for as its answer */
 	buf_init(&unread, 0);
@@ -95,6 +95,9 @@ static void arrived(struct thread_message *message)
 	failed |= vars_take_all(&server->own, &at);
 	failed |= prepared_set_unpack(
 	    &server->statements, site->prepared, site->sql_prepared);
+	/* before it could be lent */
+	if (failed)
+		conn_doom(&server->conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
 	struct pool *pool = notes_pool(site->catalog, t->pool);
 	if (pool) {
 		join_pool(t, pool);
@@ -102,8 +105,6 @@ static void arrived(struct thread_message *message)
 		notes_lost(site->catalog, t->pool);
 		conn_doom(&server->conn, "%s", error_text(ERROR_DATABASE_REMOVED));
 	}
-	if (failed)
-		conn_doom(&server->conn, "%s", error_text(ERROR_OUT_OF_MEMORY));
 	transfer_free(t, site);
 }
 

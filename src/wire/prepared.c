@@ -116,8 +116,7 @@ static void *make_shared(void *ctx, uint32_t hash, const void **key)
 	return t;
 }
 
-/* A reference for the caller.  What was taken for another text, or for one that could
- * not be made, is given back. */
+/* A reference for the caller; what was taken from the store in vain is given back. */
 static struct prepared_text *hand_out(const struct wanted *w, struct prepared_text *t)
 {
 	if (w->stored && (!t || t->stored != w->stored))
