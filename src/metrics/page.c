@@ -202,7 +202,8 @@ static void put_view(struct buf *out, const struct view *view, struct site *site
 	buf_put_text(out, "],\"rows\":[");
 	buf_init(&messages, 0);
 	view_put(view, site, &messages);
-	cursor_init(&c, messages.bytes, messages.len);
+	cursor_init(&c, messages.bytes, messages.failed ? 0 : messages.len);
+	out->failed = out->failed || messages.failed;
 	while (cursor_left(&c) > 0) {
 		uint8_t type = cursor_u8(&c);
 		size_t len = cursor_u32(&c) - 4;
@@ -229,7 +230,7 @@ static const char *answer_of(struct page *page, size_t i)
 			put_view(&a->text, view, page->site);
 		else
 			history_put(page->history, &a->text);
-		a->made_us = now_us;
+		a->made_us = a->text.failed ? 0 : now_us;
 	}
 	return buf_text(&a->text);
 }
@@ -252,7 +253,8 @@ bool page_answer(struct page *page, struct http_request *r)
 		return false;
 	for (size_t i = 0; i < NAMES; i++)
 		if (strcmp(path + strlen("/views/"), names[i]) == 0) {
-			http_answer(r, 200, "application/json", answer_of(page, i));
+			const char *text = answer_of(page, i);
+			http_answer(r, *text ? 200 : 503, "application/json", text);
 			return true;
 		}
 	return false;
@@ -280,7 +282,7 @@ static void make_policy(struct page *page)
 {
 	struct buf policy;
 
-	buf_init(&policy, 0);
+	buf_init_sure(&policy);
 	buf_put_text(&policy, "default-src 'none'; connect-src 'self'; style-src ");
 	put_hash(&policy, "<style>", "</style>");
 	buf_put_text(&policy, "; script-src ");

@@ -84,7 +84,7 @@ static void take_pool(
 	struct duration_row *row;
 	struct buf key;
 
-	buf_init(&key, 0);
+	buf_init_sure(&key);
 	samples_take_label(label, pool->database->name);
 	buf_put_str(&key, label);
 	samples_take_label(label, pool->user->name);
@@ -360,7 +360,7 @@ static void key_init(struct key *key, const struct samples *s)
 {
 	unsigned keys = s->kind->key_count ? s->kind->key_count : 1;
 
-	buf_init(&key->labels, 0);
+	buf_init_sure(&key->labels);
 	for (unsigned i = 0; i < s->label_count; i++) {
 		buf_put_str(&key->labels, s->labels[i]);
 		if (i + 1 == keys)
@@ -433,7 +433,7 @@ static void take_ordinary(struct samples *s)
 	if (row) {
 		combine(s, row);
 		bool has_changed = false;
-		buf_init(&labels, 0);
+		buf_init_sure(&labels);
 		for (unsigned i = 0; i < s->label_count; i++) {
 			bool is_better = is_better_label(s, row, i);
 			has_changed = has_changed || is_better;

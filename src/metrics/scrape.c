@@ -196,7 +196,7 @@ static void write_turn(struct later *l)
 	struct buf out;
 	bool has_more;
 
-	buf_init(&out, 0);
+	buf_init_sure(&out);
 	has_more = writer_part(&s->writer, &out);
 	if (out.len > 0) {
 		s->waits_since_us = loop_now(s->scrapes->site->loop);

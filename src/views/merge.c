@@ -164,7 +164,7 @@ static void receive_end(void *ctx)
 	struct buf key;
 
 	m->row = NULL;
-	buf_init(&key, 0);
+	buf_init_sure(&key);
 	for (size_t i = 0; i < m->view->key_count; i++) {
 		const struct cell *cell = &row->cells[i];
 

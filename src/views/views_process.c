@@ -163,7 +163,7 @@ static void add_pools(struct map *pools, const struct catalog *catalog)
 	const struct pool *pool;
 	struct buf key;
 
-	buf_init(&key, 0);
+	buf_init_sure(&key);
 	list_for (pool, &catalog->pool_list, node) {
 		buf_clear(&key);
 		buf_put(&key, pool->database->name, strlen(pool->database->name) + 1);
