@@ -216,8 +216,8 @@ unit-$(1): $$(UNIT_$(1))
 .PHONY: unit-$(1)
 endef
 $(foreach f,$(FLOORS),$(eval $(call unit_rules,$f)))
-# In this one memory runs out.
-$(OUT)/test/unit/auth/test_hba_files: private LDFLAGS_ALL += -Wl,--wrap=mem_try
+# In these memory runs out.
+$(OUT)/test/unit/auth/test_hba_files $(OUT)/test/unit/relay/test_link: private LDFLAGS_ALL += -Wl,--wrap=mem_try
 # Lower floors run first, because their failures explain those above.
 UNIT := $(foreach f,base wire auth net conf pool session broker cancel handoff relay login views admin metrics daemon tools top,$(UNIT_$f))
 

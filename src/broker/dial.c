@@ -161,6 +161,7 @@ static void closed(struct server *server, const char *reason)
 static enum step logged_in(struct server *server, uint8_t status)
 {
 	struct site *site = server->conn.site;
+	const struct conn_ops *ops = server->conn.ops;
 
 	if (!server_is_between_messages(server)) {
 		/* the login has not failed: what follows it, such as the FATAL of
@@ -176,8 +177,9 @@ static enum step logged_in(struct server *server, uint8_t status)
 	server->last_us = conn_now(&server->conn);
 	conn_set_deadline(&server->conn, 0);
 	site->server_events->logged_in(server);
-	/* one that the pool does not want closes with the attempt's functions */
-	if (!server->conn.is_doomed)
+	/* one that the pool does not want closes with the attempt's functions; one that
+	 * has a client already, for whom there is no memory, does not */
+	if (!server->conn.is_doomed || server->conn.ops != ops)
 		dial_free(server);
 	return STEP_NEXT;
 }

@@ -21,6 +21,17 @@ enum { LIMIT_S = 60, BIG = 20000, WHOLE_MOST = 16 * 1024 };
 static const char *const timeouts[] = {
     "query_timeout", "transaction_timeout", "idle_transaction_timeout"};
 
+/* The linker sends calls of mem_try here: this one fails; 0: none. */
+static unsigned tries_until_failure;
+
+void *__real_mem_try(size_t size);
+void *__wrap_mem_try(size_t size);
+void *__wrap_mem_try(size_t size)
+{
+	return tries_until_failure && --tries_until_failure == 0 ? NULL
+								 : __real_mem_try(size);
+}
+
 /* ---- a server that greets, and answers until it is told to stop ---- */
 
 static bool answers_queries;
@@ -416,6 +427,37 @@ static void silent_replication_client_loses_the_server(void **state)
 	}
 }
 
+/* Wherever there is no memory for a client that gets a new server: nothing of the two,
+ * nor of the server's login, is left behind (stage_free). */
+static void memory_runs_out_for_a_new_server(void **state)
+{
+	bool is_over = false;
+	struct buf bytes;
+
+	(void)state;
+	buf_init(&bytes, 0);
+	put_sequence(&bytes, "name", 100);
+	for (unsigned n = 1; !is_over; n++) {
+		struct stage *stage =
+		    stage_played("session_state=keep", timeouts[0], LIMIT_S);
+		struct peer *other = login(stage);
+		struct peer *client = stage_login(stage, "u", "search_path", "a, b");
+		answers_queries = false;
+		peer_text(other, 'Q', "select 1");
+		stage_settle(stage);
+		peer_send(client, bytes.bytes, bytes.len);
+		tries_until_failure = n;
+		stage_settle(stage);
+		is_over = tries_until_failure;
+		tries_until_failure = 0;
+		peer_close(client);
+		peer_close(other);
+		stage_settle(stage);
+		stage_free(&stage);
+	}
+	buf_done(&bytes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -429,6 +471,7 @@ int main(void)
 	    cmocka_unit_test(closed_statement_is_gone),
 	    cmocka_unit_test(replication_counts_from_the_last_message),
 	    cmocka_unit_test(silent_replication_client_loses_the_server),
+	    cmocka_unit_test(memory_runs_out_for_a_new_server),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
