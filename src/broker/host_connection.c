@@ -114,8 +114,16 @@ static void retried(struct server *server)
 	host_connection_open(w);
 }
 
+/* Also one that was closed for want of memory, of which nobody has told before. */
 static void closed(struct server *server, const char *reason)
 {
+	struct watched_host *w = host_of(server);
+
+	if (w) {
+		w->server = NULL;
+		host_watch_failed(&w->watch, WATCH_LOST, reason, now_of(w));
+		w->go_on(w);
+	}
 	server_leave(server, reason);
 }
 
@@ -309,15 +317,7 @@ static void on_malformed(struct conn *conn, const uint8_t *bytes, size_t have)
 
 static void on_closed(struct conn *conn, const char *reason)
 {
-	struct watched_host *w = host_of(conn_server(conn));
-
-	/* it was closed for want of memory, for instance */
-	if (w) {
-		w->server = NULL;
-		host_watch_failed(&w->watch, WATCH_LOST, reason, now_of(w));
-		w->go_on(w);
-	}
-	server_leave(conn_server(conn), reason);
+	closed(conn_server(conn), reason);
 }
 
 static const struct conn_ops monitor_ops = {

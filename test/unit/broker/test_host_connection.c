@@ -248,6 +248,24 @@ static void a_lost_connection_is_opened_again(void **state)
 	}
 }
 
+/* There is no memory for the monitor's packets before it is logged in. */
+static void a_login_that_is_lost_begins_again(void **state)
+{
+	struct peer *monitor;
+	struct stage *stage = begin("target_session_attrs=primary", &monitor);
+
+	(void)state;
+	peer_first_packet(monitor);
+	conn_doom_quietly(&host(stage)->server->conn, "out of memory");
+	monitor = stage_server(stage);
+	peer_first_packet(monitor);
+	peer_greet(monitor);
+	assert_true(is_asked_for(monitor, "pg_walfile_name"));
+	answer(monitor, a_primary, 4);
+	assert_int_equal(value(stage)->report.timeline, 0x1a);
+	stage_free(&stage);
+}
+
 /* What comes without a question is no answer. */
 static void what_was_not_asked_for(void **state)
 {
@@ -315,6 +333,7 @@ int main(void)
 	    cmocka_unit_test(what_cannot_be_asked_is_asked_in_short),
 	    cmocka_unit_test(answers_that_say_nothing),
 	    cmocka_unit_test(a_lost_connection_is_opened_again),
+	    cmocka_unit_test(a_login_that_is_lost_begins_again),
 	    cmocka_unit_test(what_was_not_asked_for),
 	    cmocka_unit_test(report_within_an_answer_to_the_pooler),
 	    cmocka_unit_test(hints_come_too_late_at_the_end),
