@@ -217,7 +217,8 @@ unit-$(1): $$(UNIT_$(1))
 endef
 $(foreach f,$(FLOORS),$(eval $(call unit_rules,$f)))
 # In these memory runs out.
-$(OUT)/test/unit/auth/test_hba_files $(OUT)/test/unit/relay/test_link: private LDFLAGS_ALL += -Wl,--wrap=mem_try
+$(OUT)/test/unit/auth/test_hba_files $(OUT)/test/unit/relay/test_link $(OUT)/test/unit/wire/test_prepared_store: \
+	private LDFLAGS_ALL += -Wl,--wrap=mem_try
 # Lower floors run first, because their failures explain those above.
 UNIT := $(foreach f,base wire auth net conf pool session broker cancel handoff relay login views admin metrics daemon tools top,$(UNIT_$f))
 

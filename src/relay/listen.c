@@ -25,6 +25,15 @@ bool listen_is_shared(const struct server *server)
 	return atomic_load(place_of(server)) != 0;
 }
 
+/* What follows from a list with a name too few would be wrong, so its client ends. */
+static void check_memory(struct listening *l, struct buf *names)
+{
+	if (!names->failed)
+		return;
+	buf_clear(names);
+	client_fatal(l->client, ERROR_OUT_OF_MEMORY);
+}
+
 /* ---- UNLISTEN ---- */
 
 /* Takes out what comes next in `sent`; false: nothing is there, or it is a mark and a
@@ -86,6 +95,7 @@ void listen_note_text(struct client *client, const char *text, size_t len,
 		else
 			sql_name_put(&s, &t, &l->sent);
 	}
+	check_memory(l, &l->sent);
 }
 
 static bool is_tag(const char *tag, size_t len, const char *wanted)
@@ -97,6 +107,7 @@ static void commit(struct listening *l)
 {
 	buf_put(&l->done, l->run.bytes, l->run.len);
 	buf_clear(&l->run);
+	check_memory(l, &l->done);
 	l->has_savepoint = l->is_undone = false;
 }
 
@@ -114,10 +125,12 @@ void listen_note_tag(struct client *client, const char *tag, size_t len)
 			;
 		if (l->sent.len)
 			buf_put_str(&l->run, (char *)l->sent.bytes);
+		check_memory(l, &l->run);
 		take_sent(l, false);
 	} else if (is_tag(tag, len, "DISCARD ALL")) {
 		/* it is committed at once, whatever fails behind it */
 		buf_put_str(&l->run, "");
+		check_memory(l, &l->run);
 		commit(l);
 	} else if (is_tag(tag, len, "COMMIT")) {
 		commit(l);
@@ -199,6 +212,7 @@ void listen_note_channel(struct client *client, const char *channel, size_t len)
 		l->phase = LISTEN_AT_REST;
 	buf_put(&l->found, channel, len);
 	buf_put_u8(&l->found, 0);
+	check_memory(l, &l->found);
 }
 
 static void subscribe(struct listening *l, struct server *server, uint64_t hub_id)

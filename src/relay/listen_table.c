@@ -122,7 +122,7 @@ struct listen_pool *listen_table_pool(struct site *site, const struct pool *of)
 	struct listen_pool *pool;
 	struct buf key;
 
-	buf_init(&key, 0);
+	buf_init_sure(&key);
 	buf_put_str(&key, of->database->name);
 	buf_put_str(&key, of->user->name);
 	pool = listen_table_find(site, (const char *)key.bytes, key.len);
@@ -366,6 +366,8 @@ bool listen_table_heard(struct listening *l, const struct message *m)
 		buf_shift(&l->heard, HEARD_MOST / 2);
 	hash = hash_of(m->bytes + HEADER, m->have - HEADER);
 	buf_put(&l->heard, &hash, sizeof(hash));
+	if (l->heard.failed)
+		client_fatal(l->client, ERROR_OUT_OF_MEMORY);
 	l->count++;
 	return true;
 }
