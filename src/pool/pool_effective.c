@@ -201,11 +201,9 @@ struct slot *pool_longest_resting(const struct pool *pool)
 	const struct list *idle = &pool->slots[SLOT_IDLE];
 	const struct list *l = list_is_empty(used) ? idle : used;
 
-	struct node *a = list_first(l);
-	struct node *b = list_last(l);
-	struct slot *x = a ? container_of(a, struct slot, node) : NULL;
-	struct slot *y = b ? container_of(b, struct slot, node) : NULL;
-	if (!x || !y)
-		return x ? x : y;
+	if (list_is_empty(l))
+		return NULL;
+	struct slot *x = container_of(list_first(l), struct slot, node);
+	struct slot *y = container_of(list_last(l), struct slot, node);
 	return x->rested_us < y->rested_us ? x : y;
 }

@@ -93,7 +93,7 @@ struct leak_row *session_state_count(const struct client *client, enum leak_kind
 	struct leak_row *row;
 	struct buf key;
 
-	buf_init(&key, 0);
+	buf_init_sure(&key);
 	const struct pool *pool = client->request.in_pool.pool;
 	const struct user *user = client->user ? client->user : pool->user;
 	const char *name = vars_get(&client->params.vars, VAR_APPLICATION_NAME);

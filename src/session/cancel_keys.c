@@ -100,8 +100,6 @@ struct cancel_keys *cancel_keys_new(void)
 
 void cancel_keys_free(struct cancel_keys **keys)
 {
-	if (!*keys)
-		return;
 	assert((*keys)->count == 0);
 	mem_free((*keys)->buckets);
 	pthread_mutex_destroy(&(*keys)->lock);

@@ -14,7 +14,7 @@ struct kept_password *passwords_kept_find(
 	struct kept_password *k;
 	struct buf key;
 
-	buf_init(&key, 0);
+	buf_init_sure(&key);
 	buf_put_str(&key, request->file ? request->file : "");
 	buf_put_str(&key, request->command ? request->command : "");
 	buf_put_str(&key, request->host);

@@ -33,8 +33,6 @@ struct strangers *strangers_new(void)
 
 void strangers_free(struct strangers **strangers)
 {
-	if (!*strangers)
-		return;
 	map_free(&(*strangers)->origins);
 	pthread_mutex_destroy(&(*strangers)->lock);
 	mem_free(*strangers);

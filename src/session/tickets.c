@@ -49,7 +49,7 @@ struct kerberos_ticket *tickets_get(
 	struct kept_ticket *k;
 	struct buf key;
 
-	buf_init(&key, 0);
+	buf_init_sure(&key);
 	buf_put_str(&key, keyfile);
 	buf_put_str(&key, principal);
 	buf_put_str(&key, service);

@@ -35,8 +35,6 @@ void prepared_registry_free(struct prepared_registry **rp)
 {
 	struct prepared_registry *r = *rp;
 
-	if (!r)
-		return;
 	assert(map_count(r->by_id) == 0);
 	parse_contexts_free(&r->contexts);
 	map_free(&r->by_id);

@@ -342,6 +342,21 @@ static void answers_stay_owed(void **state)
 	}
 }
 
+/* Two things whose keys could not be built would have the same one. */
+static void a_key_is_never_empty(void **state)
+{
+	struct buf b;
+
+	(void)state;
+	no_memory = (struct no_memory){.is_on = true, .fail_at = 1};
+	buf_init_sure(&b);
+	buf_put_str(&b, "name");
+	no_memory.is_on = false;
+	assert_false(b.failed);
+	assert_string_equal(buf_text(&b), "name");
+	buf_done(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -356,6 +371,7 @@ int main(void)
 	    cmocka_unit_test(settings_stay_as_they_are),
 	    cmocka_unit_test(difference_of_settings_is_not_made),
 	    cmocka_unit_test(answers_stay_owed),
+	    cmocka_unit_test(a_key_is_never_empty),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
