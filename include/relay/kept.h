@@ -55,6 +55,10 @@ int kept_learn_own(struct server *server);
  * see session_state_expect. is_certain: it does, unless it fails. */
 void kept_note_names(struct server *server, const struct message *m, const char *text,
     size_t len, bool is_certain);
+/* The same for a text that comes in parts: behind kept_note_names for the first one,
+ * and with each further one, whose names may begin in the part before. */
+void kept_begin_parts(struct server *server, const char *text, size_t len);
+void kept_note_part(struct server *server, const char *text, size_t len, bool is_last);
 /* Those that another process had noted. */
 void kept_restore_names(struct server *server, const void *names, size_t len);
 /* Appends the names for whose values the server must be asked. */

@@ -133,6 +133,8 @@ struct link_pin {
 	/* parameters with a dot that texts since the last question have named; and
 	 * while it is asked, the settings that it told: see kept_settings.h */
 	struct buf names, session;
+	/* while a text comes in parts: the end of what has come */
+	struct buf part;
 };
 
 /*

@@ -7,6 +7,7 @@
 
 #include "relay/batch.h"
 #include "relay/begin.h"
+#include "relay/kept.h"
 #include "relay/listen.h"
 #include "relay/long_text.h"
 #include "relay/replay.h"
@@ -53,6 +54,7 @@ enum step forward_part(struct client *client, struct server *server,
 {
 	if (long_text_part(server, p, len, client->conn.passing == 0) < 0)
 		return no_memory(client, server);
+	kept_note_part(server, (const char *)p, len, client->conn.passing == 0);
 	forward_bytes(client, server, block, p, len);
 	return STEP_NEXT;
 }
@@ -259,6 +261,8 @@ static enum step pass_text(struct client *client, struct server *server,
 	if (sql_facts_find(m, &text, &len)) {
 		session_state_expect(
 		    server, &facts->effects, is_tracked ? m : NULL, text, len);
+		if (!message_is_whole(m) && session_state_are_kept(server))
+			kept_begin_parts(server, text, len);
 		/* a named statement that is tracked runs at its Bind */
 		bool runs = m->type == 'Q' || !is_tracked || !m->bytes[5];
 		if (client->listening && runs)

@@ -8,8 +8,9 @@
 #include "base/text.h"
 #include "wire/kept_settings.h"
 
-/* Names that one transaction sets.  With more of them its client keeps the server. */
-enum { NAMES_MOST = 16 * 1024 };
+/* Names that one transaction sets.  With more of them its client keeps the server.
+ * PART_KEPT: bytes in which a name that a text sets can be told. */
+enum { NAMES_MOST = 16 * 1024, PART_KEPT = 1024 };
 
 /* The server reports this parameter: it is tracked from now on, also if the client has
  * asked for it when nobody knew that. */
@@ -140,6 +141,47 @@ void kept_note_names(struct server *server, const struct message *m, const char 
 		    !setting_names_of_bind(m->bytes, m->size, &pin->names);
 	pin->has_unknown_name |= found.is_unknown || pin->names.failed ||
 				 (is_certain && !found.count && !found.has_params);
+}
+
+/* The end of these bytes. */
+static void keep_end(struct buf *part, const char *text, size_t len)
+{
+	size_t kept = len < PART_KEPT ? len : PART_KEPT;
+
+	buf_clear(part);
+	buf_put(part, text + len - kept, kept);
+}
+
+void kept_begin_parts(struct server *server, const char *text, size_t len)
+{
+	struct buf *part = &server->link.pin.part;
+
+	if (!part->max)
+		buf_init(part, 0);
+	keep_end(part, len ? text : " ", len ? len : 1);
+}
+
+void kept_note_part(struct server *server, const char *text, size_t len, bool is_last)
+{
+	struct buf *part = &server->link.pin.part;
+	struct buf seam;
+
+	if (!part->len)
+		return;
+	buf_init(&seam, 0);
+	buf_put(&seam, part->bytes, part->len);
+	buf_put(&seam, text, len < PART_KEPT ? len : PART_KEPT);
+	kept_note_names(server, NULL, (const char *)seam.bytes, seam.len, false);
+	server->link.pin.has_unknown_name |= seam.failed || part->failed;
+	if (len > PART_KEPT) {
+		kept_note_names(server, NULL, text, len, false);
+		keep_end(part, text, len);
+	} else {
+		keep_end(part, (const char *)seam.bytes, seam.len);
+	}
+	buf_done(&seam);
+	if (is_last)
+		buf_done(part);
 }
 
 void kept_put_names(const struct server *server, struct buf *names)

@@ -95,6 +95,7 @@ void link_end(struct client *client, struct server *server)
 		server->leaks_left |= LEAK_BIT(SET);
 	buf_done(&link->pin.names);
 	buf_done(&link->pin.session);
+	buf_done(&link->pin.part);
 	server_review_cancels(server);
 	statements_unlink(server);
 	sql_unlink(server);

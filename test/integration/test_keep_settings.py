@@ -623,6 +623,28 @@ def test_many_sets_in_a_transaction(make, names):  # noqa: F811
     assert kinds(pooler) == []
 
 
+@pytest.mark.parametrize("names, kept", [(5, []), (2_000, ["SET"])])
+@pytest.mark.parametrize("cut", [0, 9, 13])
+def test_many_sets_in_a_text(make, names, kept, cut):  # noqa: F811
+    """A long text comes in parts, which may end within a name."""
+    pooler = make(2)
+    client, other = owner(pooler), owner(pooler)
+    sql = "begin; " + "".join("set app.n%d = '%d'; select '%s'; " % (n % names, n, "x" * (n % 40))
+                              for n in range(2_000)) + "set app.last = 'z'; commit"
+    end = sql.index("set app.last") + cut - len(sql)
+    sent = wire.query(sql)
+    client.send(sent[:end])
+    waiting.wait_for(lambda: pooler.pool(user="owner")["sv_active"] == 1, "it has come")
+    client.send(sent[end:])
+    assert not wire.Result(client.recv_until("Z")).errors
+    assert kinds(pooler) == kept
+    query = "select current_setting('app.last', true) || current_setting('app.n%d', true)" % (names - 1)
+    if not kept:
+        assert both_servers(pooler, client, query) == ["z1999"] * 2
+    assert client.value(query) == "z1999"
+    assert not other.value("select current_setting('app.n0', true)")
+
+
 def test_role_that_is_dropped(make, pg):  # noqa: F811
     """The client is told so where its role cannot be set; nobody else notices."""
     pg.do("drop role if exists goes_away; create role goes_away")
