@@ -26,10 +26,7 @@ KNOWN = {
         "TestPool.test_pool_remote_close": "ends the server of another session, which may be its own by now",
     },
     "django": {},
-    "sqlalchemy": {
-        "AsyncPgTest.test_detect_stale_type_cache_raise_recover":
-            "waits for an error of a statement whose type is gone; the pooler has it prepared again",
-    },
+    "sqlalchemy": {},
     "lib-pq": {
         **{"pq.TestRuntimeParameters" + test: "PostgreSQL refuses a parameter of the startup packet at the first query, "
            "and the driver's Ping does not tell why" for test in ("", "/#00")},
