@@ -184,6 +184,8 @@ static int attend(
 				    &run->ends[i], i ? &run->complaints : run->out);
 		if (run->out->len == run->out->max)
 			return err_set(err, "prints too much");
+		if (run->out->failed)
+			return err_set_row(err, ERROR_OUT_OF_MEMORY);
 	}
 	return 0;
 }

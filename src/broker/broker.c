@@ -585,7 +585,8 @@ void broker_restore_login_params(struct site *site, struct pool *pool,
 		return;
 	buf_init(&rest, 0);
 	buf_put(&rest, untracked, len);
-	if (shared_params_replace(&runner->shared_params, &place, vars, &rest) == 0)
+	if (!rest.failed &&
+	    shared_params_replace(&runner->shared_params, &place, vars, &rest) == 0)
 		pool_got_login_params(pool);
 	buf_done(&rest);
 }

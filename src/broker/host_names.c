@@ -138,7 +138,7 @@ void host_names_spread(struct host_monitor *m)
 		    catalog_find_database(m->site->catalog, d->name);
 		if (!db || !d->is_wanted)
 			continue;
-		buf_init(&all, 0);
+		buf_init_sure(&all);
 		buf_put(&all, d->name, strlen(d->name) + 1);
 		begin = all.len;
 		for (size_t i = 0; i < db->config->host_count; i++) {

@@ -280,7 +280,11 @@ static int add_host(struct client *client)
 		snprintf(addr, sizeof(addr), "unix:%d", conn->unix_port);
 	buf_init(&text, 0);
 	buf_printf(&text, "%s - %s", name ? name : "app", addr);
-	result = set_tracked(client, VAR_APPLICATION_NAME, buf_text(&text));
+	if (text.failed) {
+		client_fatal(client, ERROR_OUT_OF_MEMORY);
+		result = -1;
+	} else
+		result = set_tracked(client, VAR_APPLICATION_NAME, buf_text(&text));
 	buf_done(&text);
 	return result;
 }

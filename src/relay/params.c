@@ -133,6 +133,7 @@ static void send_converted(struct server *server, const struct client *client,
 	if (is_other)
 		put_encoding(encoding, &sql);
 	buf_put(&sql, set->bytes, set->len);
+	sql.failed = sql.failed || set->failed;
 	send_sets(server, &sql);
 	if (is_other) {
 		buf_clear(&sql);

@@ -254,7 +254,7 @@ static void *keep_row(struct client_snapshot *snapshot, const struct client *cli
 	struct rows rows;
 	struct buf row;
 
-	buf_init(&row, 0);
+	buf_init_sure(&row);
 	rows_init(&rows, called->site, &row, called->column_count);
 	put_client(&rows, client);
 	kept = mem_alloc(sizeof(*kept) + row.len);
