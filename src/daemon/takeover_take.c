@@ -40,6 +40,9 @@ struct taking {
 	    *origin; /* the sender's first record; NULL: not received yet */
 	struct list packed_records;
 	struct deadline due; /* frees it, outside of the channel's calls */
+	/* NULL, or the console's: the channel has failed before the old process has let
+	 * go */
+	struct watch *letting_go;
 	struct err err;
 	enum phase phase;
 	struct unpacked_counts counts;
@@ -95,14 +98,38 @@ static void elder_has_let_go(struct taking *t)
 		    taking_log(t), "%s; this process goes on without it", err.text);
 }
 
-/* Nothing more arrives: frees the rest later. */
+static void free_soon(struct taking *t)
+{
+	deadline_set(t->d->site.loop, &t->due, loop_now(t->d->site.loop));
+}
+
+static void console_heard(void *ctx, int fd)
+{
+	struct taking *t = ctx;
+
+	(void)fd;
+	watch_free(&t->letting_go);
+	elder_has_let_go(t);
+	free_soon(t);
+}
+
+/* Nothing more arrives: frees the rest later.  If that is because this process cannot
+ * read, the old one is only about to let go.  Its console ends behind that, or with
+ * it. */
 static void end_taking(struct taking *t)
 {
+	struct loop *loop = t->d->site.loop;
+
 	throw_away(t);
 	t->has_ended = true;
+	if (!t->is_first && t->console >= 0) {
+		t->letting_go =
+		    watch_new(loop, t->console, WATCH_READ, console_heard, t);
+		return;
+	}
 	if (!t->is_first)
 		elder_has_let_go(t);
-	deadline_set(t->d->site.loop, &t->due, loop_now(t->d->site.loop));
+	free_soon(t);
 }
 
 static void give_back(struct taking *t)
@@ -486,6 +513,7 @@ static void taking_free(struct taking *t)
 	fd_channel_free(&t->channel);
 	packed_record_free(&t->origin);
 	workers_all(&t->d->site, note_unshared);
+	watch_free(&t->letting_go);
 	close_console(t);
 	if (t->old_process >= 0)
 		close(t->old_process);
@@ -565,8 +593,8 @@ int takeover_take(struct daemon *d, struct err *err)
 	    "took over %zu clients and %zu idle servers from process %d",
 	    t->counts.clients, t->counts.servers, t->old_pid);
 	t->is_held = false; /* it is freed if the old process has ended meanwhile */
-	if (t->has_ended)
-		deadline_set(t->d->site.loop, &t->due, loop_now(t->d->site.loop));
+	if (t->has_ended && !t->letting_go)
+		free_soon(t);
 	return 0;
 }
 
