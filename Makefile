@@ -301,8 +301,8 @@ check-sim: $(SIM)
 # The program, one of whose calls fails: see test/nth/nth_calls.c.
 NTH      := $(OUT)/test/nth/pgbouncer
 NTH_OBJ  := $(OUT)/obj/test/nth/nth_calls.o
-NTH_WRAP := open write ares_getaddrinfo SSL_CTX_use_certificate_chain_file SSL_CTX_use_PrivateKey_file \
-	$(shell sed -n 's/^CALL.[^,]*, \([A-Za-z_0-9]*\),.*/\1/p' test/nth/nth_calls.c)
+NTH_WRAP := open ares_getaddrinfo ares_search SSL_CTX_use_certificate_chain_file SSL_CTX_use_PrivateKey_file \
+	$(shell sed -n 's/^CALL_[FG][A-Z]*.\([a-z_]*\),.*/\1/p; s/^CALL.[^,]*, \([A-Za-z_0-9]*\),.*/\1/p' test/nth/nth_calls.c)
 -include $(NTH_OBJ:.o=.d)
 $(NTH): $(NTH_OBJ) $(MAIN_OBJ) $(call libs,$(FLOORS))
 	@mkdir -p $(@D)
@@ -311,10 +311,13 @@ $(NTH): $(NTH_OBJ) $(MAIN_OBJ) $(call libs,$(FLOORS))
 # Every n; `make check` tries some of them.
 .PHONY: nth-call
 nth-call: export NTH_SHARE ?= 1
+nth-call: export NTH_COUNTS := $(abspath $(OUT))/pytest-nth/counts
 nth-call: $(NTH) $(BIN) setup-venv
 	@mkdir -p $(OUT)/pytest-nth
+	@rm -f $(NTH_COUNTS)
 	@test/check/integration.py --python $(PYTHON) --pooler $(abspath $(BIN)) --out $(OUT)/pytest-nth -- \
 	    -n $(TEST_JOBS) test/integration/test_nth_call.py $(PYTEST_ARGS)
+	@sort $(NTH_COUNTS)
 
 # The tests that drivers and frameworks bring along, through the pooler with session_state=keep.
 .PHONY: suites

@@ -4,10 +4,15 @@
  * chooses in a file that the environment names (NTH_CALLS), which is mapped into
  * memory.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
 #include <netdb.h>
+#include <poll.h>
 #include <pthread.h>
+#include <pwd.h>
+#include <spawn.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +32,19 @@
 #include "config.h"
 #ifdef HAVE_URING
 #	include <liburing.h>
+#endif
+#ifdef HAVE_LDAP
+#	include <ldap.h>
+#endif
+#ifdef HAVE_PAM
+#	include <security/pam_appl.h>
+#endif
+#ifdef HAVE_OAUTH
+#	include <curl/curl.h>
+#	include <jansson.h>
+#endif
+#ifdef HAVE_GSSAPI
+#	include <gssapi/gssapi.h>
 #endif
 
 /* What the test and the program share: test_nth_call.py has the same layout. */
@@ -109,32 +127,65 @@ CALL(ssize_t, __recv_chk, (int fd, void *p, size_t n, size_t s, int f),
     (fd, p, n, s, f), -1, ECONNRESET)
 CALL(ssize_t, recvmsg, (int fd, struct msghdr *m, int f), (fd, m, f), -1, ECONNRESET)
 
+CALL(ssize_t, sendto,
+    (int fd, const void *p, size_t n, int f, const struct sockaddr *a, socklen_t l),
+    (fd, p, n, f, a, l), -1, ECONNREFUSED)
+CALL(int, chown, (const char *p, uid_t u, gid_t g), (p, u, g), -1, EPERM)
+CALL(int, chmod, (const char *p, mode_t m), (p, m), -1, EPERM)
+CALL(int, getifaddrs, (struct ifaddrs * *all), (all), -1, ENOMEM)
+
 /* what waits for them */
+CALL(int, poll, (struct pollfd * p, nfds_t n, int t), (p, n, t), -1, EINTR)
 CALL(int, epoll_create1, (int f), (f), -1, EMFILE)
 CALL(int, epoll_ctl, (int e, int op, int fd, struct epoll_event *v), (e, op, fd, v), -1,
     ENOSPC)
+CALL(int, pipe2, (int p[2], int f), (p, f), -1, EMFILE)
 CALL(int, eventfd, (unsigned n, int f), (n, f), -1, EMFILE)
 CALL(int, timerfd_create, (int c, int f), (c, f), -1, EMFILE)
 CALL(int, pthread_create,
     (pthread_t * t, const pthread_attr_t *a, void *(*f)(void *), void *p), (t, a, f, p),
     EAGAIN, EAGAIN)
 
+CALL(int, posix_spawn,
+    (pid_t * p, const char *f, const posix_spawn_file_actions_t *a,
+	const posix_spawnattr_t *b, char *const v[], char *const e[]),
+    (p, f, a, b, v, e), EAGAIN, EAGAIN)
+
 /* files */
 CALL(FILE *, fopen, (const char *p, const char *m), (p, m), NULL, EMFILE)
 CALL(int, fstat, (int fd, struct stat *s), (fd, s), -1, EIO)
 CALL(int, stat, (const char *p, struct stat *s), (p, s), -1, EIO)
-CALL(ssize_t, read, (int fd, void *p, size_t n), (fd, p, n), -1, EIO)
-CALL(ssize_t, __read_chk, (int fd, void *p, size_t n, size_t s), (fd, p, n, s), -1, EIO)
-ssize_t __real_write(int fd, const void *p, size_t n);
-ssize_t __wrap_write(int fd, const void *p, size_t n);
-ssize_t __wrap_write(int fd, const void *p, size_t n)
+/* what threads wake each other with (eventfd) has room and is read, always */
+static int fails_but_eventfd(const char *name, size_t n)
 {
-	/* what wakes another thread (eventfd) has room, always */
-	if (n == sizeof(uint64_t) || !fails("write"))
-		return __real_write(fd, p, n);
-	errno = ENOSPC;
-	return -1;
+	return n != sizeof(uint64_t) && fails(name);
 }
+
+#define CALL_FILE(name, parameters, arguments, n, why)  \
+	ssize_t __real_##name parameters;               \
+	ssize_t __wrap_##name parameters;               \
+	ssize_t __wrap_##name parameters                \
+	{                                               \
+		if (!fails_but_eventfd(#name, n))       \
+			return __real_##name arguments; \
+		errno = why;                            \
+		return -1;                              \
+	}
+
+CALL_FILE(read, (int fd, void *p, size_t n), (fd, p, n), n, EIO)
+CALL_FILE(__read_chk, (int fd, void *p, size_t n, size_t s), (fd, p, n, s), n, EIO)
+CALL_FILE(write, (int fd, const void *p, size_t n), (fd, p, n), n, ENOSPC)
+CALL(ssize_t, pwrite, (int fd, const void *p, size_t n, off_t o), (fd, p, n, o), -1,
+    ENOSPC)
+CALL(int, lstat, (const char *p, struct stat *s), (p, s), -1, EIO)
+CALL(int, access, (const char *p, int m), (p, m), -1, EIO)
+CALL(DIR *, opendir, (const char *p), (p), NULL, EMFILE)
+CALL(int, scandir,
+    (const char *p, struct dirent ***l, int (*f)(const struct dirent *),
+	int (*c)(const struct dirent **, const struct dirent **)),
+    (p, l, f, c), -1, EMFILE)
+CALL(int, getpwuid_r, (uid_t u, struct passwd *e, char *p, size_t n, struct passwd **r),
+    (u, e, p, n, r), EMFILE, EMFILE)
 CALL(int, ftruncate, (int fd, off_t n), (fd, n), -1, EIO)
 CALL(int, rename, (const char *a, const char *b), (a, b), -1, EIO)
 CALL(int, unlink, (const char *p), (p), -1, EIO)
@@ -167,6 +218,21 @@ void __wrap_ares_getaddrinfo(ares_channel c, const char *name, const char *servi
 		__real_ares_getaddrinfo(c, name, service, h, done, ctx);
 }
 
+CALL(int, ares_init_options, (ares_channel * c, const struct ares_options *o, int m),
+    (c, o, m), ARES_ENOMEM, ENOMEM)
+void __real_ares_search(
+    ares_channel c, const char *name, int a, int b, ares_callback done, void *ctx);
+void __wrap_ares_search(
+    ares_channel c, const char *name, int a, int b, ares_callback done, void *ctx);
+void __wrap_ares_search(
+    ares_channel c, const char *name, int a, int b, ares_callback done, void *ctx)
+{
+	if (fails("ares_search"))
+		done(ctx, ARES_ENOMEM, 0, NULL, 0);
+	else
+		__real_ares_search(c, name, a, b, done, ctx);
+}
+
 /* TLS: OpenSSL says why in its queue */
 #define CALL_TLS(type, name, parameters, arguments, result)                    \
 	type __real_##name parameters;                                         \
@@ -193,6 +259,13 @@ CALL_TLS(STACK_OF(X509_NAME) *, SSL_load_client_CA_file, (const char *p), (p), N
 CALL_TLS(BIO *, BIO_new_file, (const char *p, const char *m), (p, m), NULL)
 CALL_TLS(BIO *, BIO_new, (const BIO_METHOD *m), (m), NULL)
 CALL_TLS(BIO_METHOD *, BIO_meth_new, (int t, const char *n), (t, n), NULL)
+CALL_TLS(int, X509_load_crl_file, (X509_LOOKUP * l, const char *p, int t), (l, p, t), 0)
+CALL_TLS(int, SSL_CTX_set_cipher_list, (SSL_CTX * c, const char *s), (c, s), 0)
+CALL_TLS(int, SSL_CTX_set_ciphersuites, (SSL_CTX * c, const char *s), (c, s), 0)
+CALL_TLS(int, SSL_CTX_set_default_verify_paths, (SSL_CTX * c), (c), 0)
+CALL_TLS(int, SSL_set_alpn_protos, (SSL * s, const unsigned char *p, unsigned n),
+    (s, p, n), 1)
+CALL_TLS(int, SSL_peek, (SSL * s, void *p, int n), (s, p, n), -1)
 CALL_TLS(SSL *, SSL_new, (SSL_CTX * c), (c), NULL)
 CALL_TLS(int, SSL_do_handshake, (SSL * s), (s), -1)
 CALL_TLS(int, SSL_read, (SSL * s, void *p, int n), (s, p, n), -1)
@@ -216,4 +289,62 @@ CALL(int, io_uring_submit_and_wait_timeout,
     (struct io_uring * r, struct io_uring_cqe **c, unsigned n,
 	struct __kernel_timespec *t, sigset_t *s),
     (r, c, n, t, s), -ENOMEM, ENOMEM)
+#endif
+
+/* libraries that decide about logins */
+#ifdef HAVE_LDAP
+CALL(int, ldap_initialize, (LDAP * *l, const char *u), (l, u), LDAP_NO_MEMORY, ENOMEM)
+CALL(int, ldap_set_option, (LDAP * l, int o, const void *v), (l, o, v), LDAP_OPT_ERROR,
+    ENOMEM)
+CALL(int, ldap_start_tls, (LDAP * l, LDAPControl **a, LDAPControl **b, int *m),
+    (l, a, b, m), LDAP_CONNECT_ERROR, ECONNRESET)
+CALL(int, ldap_sasl_bind,
+    (LDAP * l, const char *d, const char *n, struct berval *v, LDAPControl **a,
+	LDAPControl **b, int *m),
+    (l, d, n, v, a, b, m), LDAP_SERVER_DOWN, ECONNRESET)
+CALL(int, ldap_search_ext,
+    (LDAP * l, const char *d, int s, const char *f, char **t, int o, LDAPControl **a,
+	LDAPControl **b, struct timeval *w, int z, int *m),
+    (l, d, s, f, t, o, a, b, w, z, m), LDAP_SERVER_DOWN, ECONNRESET)
+CALL(int, ldap_result, (LDAP * l, int i, int all, struct timeval *w, LDAPMessage **m),
+    (l, i, all, w, m), -1, ECONNRESET)
+CALL(int, ldap_parse_result,
+    (LDAP * l, LDAPMessage *m, int *c, char **d, char **t, char ***r, LDAPControl ***s,
+	int f),
+    (l, m, c, d, t, r, s, f), LDAP_NO_MEMORY, ENOMEM)
+CALL(char *, ldap_get_dn, (LDAP * l, LDAPMessage *m), (l, m), NULL, ENOMEM)
+#endif
+#ifdef HAVE_PAM
+CALL(int, pam_start,
+    (const char *s, const char *u, const struct pam_conv *c, pam_handle_t **h),
+    (s, u, c, h), PAM_BUF_ERR, ENOMEM)
+CALL(int, pam_set_item, (pam_handle_t * h, int i, const void *v), (h, i, v),
+    PAM_BUF_ERR, ENOMEM)
+CALL(int, pam_authenticate, (pam_handle_t * h, int f), (h, f), PAM_SYSTEM_ERR, ENOMEM)
+CALL(int, pam_acct_mgmt, (pam_handle_t * h, int f), (h, f), PAM_SYSTEM_ERR, ENOMEM)
+#endif
+#ifdef HAVE_OAUTH
+CALL(CURL *, curl_easy_init, (void), (), NULL, ENOMEM)
+CALL(CURLcode, curl_easy_perform, (CURL * c), (c), CURLE_OUT_OF_MEMORY, ENOMEM)
+CALL(json_t *, json_loadb, (const char *p, size_t n, size_t f, json_error_t *e),
+    (p, n, f, e), NULL, ENOMEM)
+#endif
+#ifdef HAVE_GSSAPI
+/* none of them has given anything when it says so */
+#	define CALL_GSS(name, parameters, arguments) \
+		CALL(OM_uint32, name, parameters, arguments, GSS_S_FAILURE, ENOMEM)
+CALL_GSS(gss_accept_sec_context,
+    (OM_uint32 * m, gss_ctx_id_t *c, gss_cred_id_t k, gss_buffer_t i,
+	gss_channel_bindings_t b, gss_name_t *n, gss_OID *t, gss_buffer_t o,
+	OM_uint32 *f, OM_uint32 *s, gss_cred_id_t *d),
+    (m, c, k, i, b, n, t, o, f, s, d))
+CALL_GSS(gss_init_sec_context,
+    (OM_uint32 * m, gss_cred_id_t k, gss_ctx_id_t *c, gss_name_t n, gss_OID t,
+	OM_uint32 r, OM_uint32 s, gss_channel_bindings_t b, gss_buffer_t i, gss_OID *a,
+	gss_buffer_t o, OM_uint32 *f, OM_uint32 *l),
+    (m, k, c, n, t, r, s, b, i, a, o, f, l))
+CALL_GSS(gss_display_name, (OM_uint32 * m, gss_name_t n, gss_buffer_t b, gss_OID *t),
+    (m, n, b, t))
+CALL_GSS(gss_import_name, (OM_uint32 * m, gss_buffer_t b, gss_OID t, gss_name_t *n),
+    (m, b, t, n))
 #endif
