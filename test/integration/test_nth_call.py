@@ -592,8 +592,8 @@ def test_a_takeover(make_pooler, pg, program, engine, workers, only, times):
     for number in range(MOST):
         if number > total + 1:  # The one behind a failure at the end succeeds.
             break
-        if number and number <= total and not only and (
-                number < FIRST or not is_chosen("takeover %d" % workers, number, SHARE / 4)):
+        if number and number <= total and (not only or workers > 1) and (
+                number < FIRST or not is_chosen("takeover %d" % workers, number, SHARE * 4 if only else SHARE / 4)):
             continue
         clients = [pooler.connect() for _ in range(4)]
         clients[0].query("begin")
