@@ -82,6 +82,9 @@ struct central_part {
 	 * without it */
 	struct list
 	    waiters; /* struct pool_request by .kind_node: they wait for any server */
+	/* those that wait since then or longer are due: their worker has looked for a
+	 * server.  By the clock of another worker they may not be due yet. */
+	uint64_t looked_us;
 	bool wants_params; /* clients wait for the parameters */
 	bool is_closed;    /* it is paused, so its clients get no server */
 	struct heap_node rooms[CONN_LIMIT_COUNT]; /* in the heaps of its limits */

@@ -122,7 +122,8 @@ static const struct pool_request *first_of_others(
 			? first_of(&whole->places[i], now_us, wake_us)
 			: NULL;
 		if (!request || (found && found->queued_us <= request->queued_us) ||
-		    !is_due(part, request, now_us))
+		    (request->queued_us > part->looked_us &&
+			!is_due(part, request, now_us)))
 			continue;
 		if (central_is_unresponsive(view, i)) {
 			central_tell(view, i, NOTE_LOOK, whole, NULL);
@@ -232,7 +233,7 @@ int exchange_available(const struct pool *pool)
 static bool await_help(struct pool *pool, const struct pool_request *first,
     uint64_t now_us, uint64_t *wake_us)
 {
-	const struct central_part *part = &pool->part;
+	struct central_part *part = &pool->part;
 	const struct central_place *own = &part->whole->places[part->worker];
 
 	if (arriving_at(own, now_us) >= (int)part->waiters.count) {
@@ -247,6 +248,9 @@ static bool await_help(struct pool *pool, const struct pool_request *first,
 		*wake_us = time_earlier(*wake_us, first->queued_us + EXCHANGE_OWN_US);
 		return worker >= 0;
 	}
+	/* others know of clients that have no server here at all */
+	if (central_read(&part->connected))
+		part->looked_us = first->queued_us;
 	/* one that comes to rest from now on is sent here by its worker */
 	if (worker < 0)
 		return false;

@@ -412,6 +412,8 @@ static bool play_event(const char *verb, words_of w)
 	else if (IS("suspend"))
 		for (i = 0; i < SITES; i++)
 			shared.sites[i].c->suspended = true;
+	else if (IS("clock")) /* SITE COUNT: so many ms pass, the others do not know */
+		site->now += (uint64_t)atoi(w[1]) * MS;
 	else if (IS("unschedule")) /* SITE: its pool need not be looked at */
 		pool->is_scheduled = false;
 	else
@@ -817,6 +819,10 @@ static const struct {
     {"looked_for_in_time",
 	"hold 0 a; size 2; hold 1 b; ask 1 c; next 1; wake 2; ms 2; next 1; sleep;"
 	"note look; give a hand 1"},
+    /* So is one of a worker by whose clock the client is not due yet. */
+    {"looked_for_by_another_clock",
+	"hold 0 a; size 2; hold 1 b; ask 1 c; next 1; clock 1 2; next 1; sleep;"
+	"give a hand 1; arrive; next 1 grant c"},
     /* A server logs in and rests while a client of another worker waits that is not due
      * yet.  That one looks when it is due. */
     {"logs_in_before_a_client_is_due",
