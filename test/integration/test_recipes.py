@@ -225,7 +225,6 @@ def test_segments(recipe, pg):
         script = stage.write("one.sql", "select 1;\n")
         pooler = stage.poolers["/etc/pgbouncer/segment7.ini"]
         pooler.port = port
-        stage.play("See that it works")
 
         def is_shared():
             programs.pgbench(pooler, pg, "-n", "-f", script, "-c", 4, "-t", 500,
@@ -236,6 +235,7 @@ def test_segments(recipe, pg):
 
         # On a busy machine all may be over before the first server is there.
         waiting.wait_for(is_shared, "most clients are at the first host")
+        stage.play("See that it works")
     finally:
         pg.do("drop database sales with (force)", "drop role loader")
 
