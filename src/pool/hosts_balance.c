@@ -258,9 +258,11 @@ static void note_wishes(struct pool *pool, const struct host *lent)
 
 	if (!picked || picked == lent || !hosts_may_serve(pool, lent))
 		return;
-	/* while a connection to it is opened, the host falls no further behind than it
-	 * makes up for soon */
-	if (picked->logins > picked->slow_logins && lag > LAG_MAX / 4) {
+	/* While a connection to it is opened, and so many clients wait that all servers
+	 * are always busy, the host falls no further behind than it makes up for soon.
+	 */
+	if (pool->waiting.count && picked->logins > picked->slow_logins &&
+	    lag > LAG_MAX / 4) {
 		picked->turns += lag - LAG_MAX / 4;
 		return;
 	}

@@ -438,6 +438,9 @@ def tls_settings(ca, tls_pg):
 
 def tls_login(ca):
     def run(pooler):
+        # Files that are as they were are not read again.
+        for file in (ca.file, ca.server.cert_file, ca.server.key_file):
+            os.utime(file)
         reload(pooler)
         with pooler.console(unix=True) as console:
             pooler.consoles.remove(console)
