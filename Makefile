@@ -199,8 +199,9 @@ stage_relay   = $(stage)
 unit_session  = $(below_stage)
 unit_broker   = $(below_stage)
 
-# See test/unit/no_memory.h.
-NO_MEMORY := -Wl,--wrap=mem_try -Wl,--wrap=mem_try_resize
+# See test/unit/no_memory.h, which these include.
+NO_MEMORY    := -Wl,--wrap=mem_try -Wl,--wrap=mem_try_resize
+NO_MEMORY_IN := %/test_no_memory %/test_hba_files %/test_link
 
 # Linked without another compilation: there are many, and what they show does not depend on it.
 define unit_rules
@@ -208,7 +209,7 @@ UNIT_$(1)  := $$(patsubst %.c,$$(OUT)/%,$$(wildcard test/unit/$(1)/test_*.c))
 UNITH_$(1) := $$(patsubst %.c,$$(OUT)/obj/%.o,$$(filter-out test/unit/$(1)/test_%,$$(wildcard test/unit/$(1)/*.c)))
 $$(UNIT_$(1)): $$(OUT)/%: $$(OUT)/obj/%.o $$(UNITH_$(1)) $$(stage_$(1)) $$(call libs,$$(or $$(unit_$(1)),$$(below_$(1))))
 	@mkdir -p $$(@D)
-	@$$(CC) $$(LDFLAGS_ALL) -fno-lto $$(if $$(filter %/test_no_memory,$$@),$$(NO_MEMORY)) -o $$@ $$^ -lcmocka $$(LIBS_ALL)
+	@$$(CC) $$(LDFLAGS_ALL) -fno-lto $$(if $$(filter $$(NO_MEMORY_IN),$$@),$$(NO_MEMORY)) -o $$@ $$^ -lcmocka $$(LIBS_ALL)
 unit-$(1): $$(UNIT_$(1))
 	@test/check/programs.py $$(UNIT_$(1))
 -include $$(patsubst $$(OUT)/%,$$(OUT)/obj/%.d,$$(UNIT_$(1))) $$(UNITH_$(1):.o=.d)
@@ -216,9 +217,6 @@ unit-$(1): $$(UNIT_$(1))
 .PHONY: unit-$(1)
 endef
 $(foreach f,$(FLOORS),$(eval $(call unit_rules,$f)))
-# In these memory runs out.
-$(OUT)/test/unit/auth/test_hba_files $(OUT)/test/unit/relay/test_link $(OUT)/test/unit/wire/test_prepared_store: \
-	private LDFLAGS_ALL += -Wl,--wrap=mem_try
 # Lower floors run first, because their failures explain those above.
 UNIT := $(foreach f,base wire auth net conf pool session broker cancel handoff relay login views admin metrics daemon tools top,$(UNIT_$f))
 

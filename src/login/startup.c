@@ -283,8 +283,9 @@ static int add_host(struct client *client)
 	if (text.failed) {
 		client_fatal(client, ERROR_OUT_OF_MEMORY);
 		result = -1;
-	} else
+	} else {
 		result = set_tracked(client, VAR_APPLICATION_NAME, buf_text(&text));
+	}
 	buf_done(&text);
 	return result;
 }

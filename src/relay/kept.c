@@ -166,7 +166,7 @@ void kept_note_part(struct server *server, const char *text, size_t len, bool is
 	struct buf *part = &server->link.pin.part;
 	struct buf seam;
 
-	if (!part->len)
+	if (!part->len && !part->failed)
 		return;
 	buf_init(&seam, 0);
 	buf_put(&seam, part->bytes, part->len);

@@ -1,7 +1,7 @@
 /*
  * Memory whose size a peer chooses: the n-th time that it is asked for, there is none.
- * A program named test_no_memory includes this once, and the linker sends mem_try here
- * (--wrap).  NO_MEMORY_SPARES says of whoever asks that it is not under test.
+ * A program of NO_MEMORY_IN (Makefile) includes this once, and the linker sends mem_try
+ * here (--wrap).  NO_MEMORY_SPARES says of whoever asks that it is not under test.
  */
 #ifndef TEST_UNIT_NO_MEMORY_H
 #define TEST_UNIT_NO_MEMORY_H

@@ -11,18 +11,8 @@
 
 #include <cmocka.h>
 
+#include "../no_memory.h"
 #include "hba_asking.h"
-
-/* The linker sends calls of mem_try here: this one fails; 0: none. */
-static unsigned tries_until_failure;
-
-void *__real_mem_try(size_t size);
-void *__wrap_mem_try(size_t size);
-void *__wrap_mem_try(size_t size)
-{
-	return tries_until_failure && --tries_until_failure == 0 ? NULL
-								 : __real_mem_try(size);
-}
 
 struct tree {
 	char dir[64];
@@ -313,15 +303,13 @@ static void test_memory_runs_out(void **state)
 	    "local all all trust\n");
 	put_file(t, "names", "a\n\"b\"\n");
 	put_file(t, "more", "local c /^x reject\n");
-	for (unsigned n = 1;; n++) {
+	for_each_failure(n)
+	{
 		hba_free(&t->hba);
-		tries_until_failure = n;
+		no_memory.is_on = true;
 		t->hba = hba_load(path, NULL, ignore, NULL, &err);
-		bool is_over = tries_until_failure;
-		tries_until_failure = 0;
+		no_memory.is_on = false;
 		refused += !t->hba;
-		if (is_over)
-			break;
 		if (!t->hba)
 			continue;
 		assert_string_equal(place_for(t, "db", "joe"), "hba:1");

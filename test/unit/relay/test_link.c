@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../no_memory.h"
 #include "../stage/stage.h"
 #include "wire/codec.h"
 
@@ -20,17 +21,6 @@ enum { LIMIT_S = 60, BIG = 20000, WHOLE_MOST = 16 * 1024 };
 
 static const char *const timeouts[] = {
     "query_timeout", "transaction_timeout", "idle_transaction_timeout"};
-
-/* The linker sends calls of mem_try here: this one fails; 0: none. */
-static unsigned tries_until_failure;
-
-void *__real_mem_try(size_t size);
-void *__wrap_mem_try(size_t size);
-void *__wrap_mem_try(size_t size)
-{
-	return tries_until_failure && --tries_until_failure == 0 ? NULL
-								 : __real_mem_try(size);
-}
 
 /* ---- a server that greets, and answers until it is told to stop ---- */
 
@@ -431,13 +421,13 @@ static void silent_replication_client_loses_the_server(void **state)
  * nor of the server's login, is left behind (stage_free). */
 static void memory_runs_out_for_a_new_server(void **state)
 {
-	bool is_over = false;
 	struct buf bytes;
 
 	(void)state;
 	buf_init(&bytes, 0);
 	put_sequence(&bytes, "name", 100);
-	for (unsigned n = 1; !is_over; n++) {
+	for_each_failure(n)
+	{
 		struct stage *stage =
 		    stage_played("session_state=keep", timeouts[0], LIMIT_S);
 		struct peer *other = login(stage);
@@ -446,10 +436,9 @@ static void memory_runs_out_for_a_new_server(void **state)
 		peer_text(other, 'Q', "select 1");
 		stage_settle(stage);
 		peer_send(client, bytes.bytes, bytes.len);
-		tries_until_failure = n;
+		no_memory.is_on = true;
 		stage_settle(stage);
-		is_over = tries_until_failure;
-		tries_until_failure = 0;
+		no_memory.is_on = false;
 		peer_close(client);
 		peer_close(other);
 		stage_settle(stage);

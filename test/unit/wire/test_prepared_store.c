@@ -141,44 +141,6 @@ static void an_id_has_one_text_at_all_threads(void **state)
 	prepared_registry_free(&there);
 }
 
-/* The linker sends calls of mem_try here: this one fails; 0: none. */
-static _Thread_local unsigned tries_until_failure;
-
-void *__real_mem_try(size_t size);
-void *__wrap_mem_try(size_t size);
-void *__wrap_mem_try(size_t size)
-{
-	return tries_until_failure && --tries_until_failure == 0 ? NULL
-								 : __real_mem_try(size);
-}
-
-/* The store is empty at the end, wherever there is no memory for a text that comes. */
-static void no_memory_for_a_text_that_comes(void **state)
-{
-	bool is_over = false;
-
-	(void)state;
-	for (unsigned n = 1; !is_over; n++) {
-		struct prepared_store *store = prepared_store_new("S_");
-		struct prepared_registry *here =
-		    prepared_registry_new(prepared_store_ref(store));
-		struct prepared_registry *there = prepared_registry_new(store);
-		struct prepared_text *text =
-		    prepared_intern(here, "r", (const uint8_t *)"a", 2);
-		struct prepared_text *packed = prepared_pack(text);
-		prepared_unref(text);
-		tries_until_failure = n;
-		text = prepared_unpack(there, packed);
-		is_over = tries_until_failure;
-		tries_until_failure = 0;
-		assert_int_equal(text != NULL, is_over);
-		if (text)
-			prepared_unref(text);
-		prepared_registry_free(&here);
-		prepared_registry_free(&there);
-	}
-}
-
 /* ---- several threads ---- */
 
 enum { THREADS = 4, ROUNDS = 3000, KINDS = 7 };
@@ -250,7 +212,6 @@ int main(void)
 	    cmocka_unit_test(a_text_keeps_its_id),
 	    cmocka_unit_test(registries_agree_about_names),
 	    cmocka_unit_test(an_id_has_one_text_at_all_threads),
-	    cmocka_unit_test(no_memory_for_a_text_that_comes),
 	    cmocka_unit_test(threads_do_not_disturb_each_other),
 	    cmocka_unit_test(each_database_has_a_generation),
 	};
