@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+import tcp_sockets
 import waiting
 import wire
 
@@ -106,10 +107,7 @@ def restart(pooler, load, end):
 def is_listening(pooler):
     """Says whether this process listens on the shared port."""
     inodes = waiting.socket_inodes(pooler.pid)
-    with open("/proc/net/tcp") as table:
-        rows = [line.split() for line in table][1:]
-    return any(row[3] == "0A" and row[9] in inodes and int(row[1].split(":")[1], 16) == pooler.port
-               for row in rows)
+    return any(found.inode in inodes for found in tcp_sockets.those(tcp_sockets.LISTEN, local_port=pooler.port))
 
 
 def by_signal(pooler):

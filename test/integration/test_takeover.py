@@ -163,24 +163,10 @@ def test_half_a_message_is_finished_afterwards(shared, restart, cut):
     with shared.connect() as client:
         client.query("begin")
         client.send(text[:cut])
-        waiting.wait_for(lambda: is_read(client), "the pooler has read it")
+        waiting.wait_read(client.sock)
         wait_end(restart(shared), shared)
         client.send(text[cut:])
         assert client.finish().value == "100000"
-
-
-def is_read(client):
-    """Says whether the pooler has read all that the test sent: the kernel's queue is empty."""
-    inode = None
-    own = "%04X" % client.sock.getsockname()[1]
-    with open("/proc/net/tcp") as table:
-        for line in table.read().splitlines()[1:]:
-            parts = line.split()
-            if parts[2].endswith(":" + own):
-                inode, queues = parts[9], parts[4]
-                return queues.endswith(":00000000")
-    assert inode, "no such connection"
-    return False
 
 
 def test_queries_that_run(shared, pg, restart):

@@ -4,6 +4,7 @@ import random
 import threading
 from collections import Counter
 
+import tcp_sockets
 import waiting
 import wire
 from test_views import TRANSACTION
@@ -30,9 +31,7 @@ def come_and_go(pooler, seed, failures):
 
 def open_ports(port):
     """Local ports of the TCP connections to this one that nobody has closed."""
-    there = ":%04X 01 " % port
-    with open("/proc/net/tcp") as table:
-        return {int(line.split(None, 2)[1].split(":")[1], 16) for line in table if there in line}
+    return {found.local_port for found in tcp_sockets.those(tcp_sockets.ESTABLISHED, peer_port=port)}
 
 
 def sample(watcher, port):

@@ -10,9 +10,10 @@ import random
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import time
+
+import tcp_sockets
 
 DEADLINE = 45.0
 
@@ -41,15 +42,11 @@ def holds_for(condition, seconds, what="condition", pause=0.02):
 def wait_read(sock):
     """Waits until the process at the other end of this TCP connection has read all that was
     sent to it."""
-    def address(pair):
-        return "%08X:%04X" % (int.from_bytes(socket.inet_aton(pair[0]), sys.byteorder), pair[1])
-
-    key = "%s %s " % (address(sock.getpeername()), address(sock.getsockname()))
+    local, peer = sock.getpeername(), sock.getsockname()
 
     def is_read():
-        with open("/proc/net/tcp") as table:
-            _, _, row = table.read().partition(key)
-        return not row or not int(row.split(None, 2)[1].split(":")[1], 16)
+        found = tcp_sockets.find(local, peer)
+        return not found or not found.unread
 
     wait_for(is_read, "what was sent is read", pause=0.003)
 
@@ -64,13 +61,13 @@ def can_connect(port):
 
 
 def socket_inodes(pid):
-    """Returns the inodes of all sockets that a process has, in the form that /proc/net uses."""
+    """Returns the inodes of all sockets that a process has."""
     found = set()
     for link in glob.glob("/proc/%d/fd/*" % pid):
         with contextlib.suppress(OSError):
             name = os.readlink(link)
             if name.startswith("socket:["):
-                found.add(name[8:-1])
+                found.add(int(name[8:-1]))
     return found
 
 
