@@ -93,10 +93,12 @@ static void look(struct effects_look *l)
 		l->effects.command.kind = COMMAND_NONE;
 }
 
-static bool is_command(const struct sql_token *t)
+/* May PREPARE, EXECUTE or DEALLOCATE stand behind it, if it is none of them? */
+static bool may_be_command(const struct sql_token *t)
 {
 	return sql_token_is(t, "prepare") || sql_token_is(t, "execute") ||
-	       sql_token_is(t, "deallocate");
+	       sql_token_is(t, "deallocate") || sql_token_is(t, "create") ||
+	       sql_token_is(t, "explain");
 }
 
 bool effects_may_be_command(const char *text, size_t len)
@@ -106,7 +108,7 @@ bool effects_may_be_command(const char *text, size_t len)
 
 	sql_scan_init(&s, text, len < EFFECTS_TEXT_MAX ? len : EFFECTS_TEXT_MAX, false);
 	sql_scan_next(&s, &first);
-	return s.at == s.end || is_command(&first);
+	return s.at == s.end || may_be_command(&first);
 }
 
 bool effects_is_plain(const char *text, size_t len, const struct effects_ask *ask)
@@ -131,7 +133,7 @@ struct sql_effects effects_of_text(
 
 	sql_scan_init(&s, text, len < most ? len : most, ask->has_escapes);
 	sql_scan_next(&s, &first);
-	if (len > most && is_command(&first)) {
+	if (len > most && may_be_command(&first)) {
 		most = EFFECTS_COMMAND_MAX;
 		s.end = text + strnlen(text, len < most ? len : most);
 	}

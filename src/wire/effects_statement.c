@@ -205,127 +205,7 @@ static void reset_statement(struct effects_look *l)
 	effects_add_resets(&l->effects.resets, &more);
 }
 
-/* ---- statements that leave something ---- */
-
-static void listen_statement(struct effects_look *l)
-{
-	leave(l, LEAK_BIT(LISTEN));
-}
-
-static void load_statement(struct effects_look *l)
-{
-	leave(l, LEAK_BIT(LOAD));
-}
-
-static void unlisten_statement(struct effects_look *l)
-{
-	effects_inner_next(l);
-	if (sql_token_is_mark(&l->token, '*'))
-		leave(l, LEAK_UNLISTEN_ALL);
-	else if (l->ask->has_calls)
-		leave(l, LEAK_UNSEEN);
-}
-
-/* Whether these words follow each other in the statement, before the word `stop`. */
-static bool has_words(
-    struct effects_look *l, const char *const words[], const char *stop)
-{
-	size_t found = 0;
-
-	while (!effects_look_is_end(l) && !(stop && is_word(l, stop))) {
-		if (is_word(l, words[found]))
-			found++;
-		else
-			found = is_word(l, words[0]);
-		if (!words[found])
-			return true;
-		effects_inner_next(l);
-	}
-	return false;
-}
-
-/* Whether what is created, altered or dropped has no influence on the meaning of other
- * texts.  The token is the first one behind the verb. */
-static bool has_no_dependents(const struct sql_token *t)
-{
-	static const char *const words[] = {"index", "unique", "role", "user", "group",
-	    "database", "tablespace", "publication", "subscription", "statistics",
-	    "trigger", "policy", "event", "system", "default"};
-
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (sql_token_is(t, words[i]))
-			return true;
-	return false;
-}
-
-/* Notes the object behind CREATE, ALTER or DROP; the token is the first one behind the
- * verb and OR REPLACE. */
-static void note_object(struct effects_look *l, bool is_drop)
-{
-	l->effects.vacates |= l->statements == 0 && is_word(l, "database");
-	if (is_word(l, "temp") || is_word(l, "temporary"))
-		l->effects.makes_temp = true;
-	else if (is_drop && is_word(l, "table"))
-		l->effects.drops_table = true;
-	else if (!has_no_dependents(&l->token))
-		l->effects.changes_schema = true;
-}
-
-static void create_statement(struct effects_look *l)
-{
-	static const char *const on_commit_drop[] = {"on", "commit", "drop", NULL};
-
-	leave_unseen(l);
-	do
-		effects_inner_next(l);
-	while (is_word(l, "or") || is_word(l, "replace") || is_word(l, "global") ||
-	       is_word(l, "local"));
-	note_object(l, false);
-	if ((is_word(l, "temp") || is_word(l, "temporary")) &&
-	    !has_words(l, on_commit_drop, NULL))
-		leave(l, LEAK_BIT(TEMP));
-}
-
-static void alter_statement(struct effects_look *l)
-{
-	effects_inner_next(l);
-	note_object(l, false);
-}
-
-static void drop_statement(struct effects_look *l)
-{
-	effects_inner_next(l);
-	note_object(l, true);
-}
-
-bool effects_is_schema_tag(const char *tag, size_t len)
-{
-	static const char *const verbs[] = {"CREATE ", "ALTER ", "DROP "};
-
-	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
-		size_t size = strlen(verbs[i]);
-		struct sql_token object;
-		struct sql_scan s;
-		if (len <= size || memcmp(tag, verbs[i], size) != 0)
-			continue;
-		sql_scan_init(&s, tag + size, len - size, false);
-		sql_scan_next(&s, &object);
-		return !has_no_dependents(&object);
-	}
-	return false;
-}
-
-static void declare_statement(struct effects_look *l)
-{
-	static const char *const with_hold[] = {"with", "hold", NULL};
-
-	effects_inner_next(l);
-	effects_inner_next(l); /* skip the cursor's name */
-	if (has_words(l, with_hold, "for"))
-		leave(l, LEAK_BIT(CURSOR));
-}
-
-/* ---- PREPARE, EXECUTE, DEALLOCATE ---- */
+/* ---- EXECUTE, which may stand within another statement ---- */
 
 /* Whether this token can follow the statement's name in such a command. */
 static bool may_follow(const struct effects_look *l, enum command_kind kind)
@@ -335,8 +215,8 @@ static bool may_follow(const struct effects_look *l, enum command_kind kind)
 	switch (kind) {
 	case COMMAND_PREPARE:
 		return is_open || is_word(l, "as");
-	case COMMAND_EXECUTE:
-		return is_open || effects_look_is_end(l);
+	case COMMAND_EXECUTE: /* CREATE TABLE .. AS EXECUTE .. WITH NO DATA */
+		return is_open || is_word(l, "with") || effects_look_is_end(l);
 	default:
 		return effects_look_is_end(l);
 	}
@@ -372,6 +252,182 @@ static void begin_command(struct effects_look *l)
 	effects_inner_next(l);
 }
 
+/* The token is EXECUTE. */
+static void take_execute(struct effects_look *l)
+{
+	struct sql_token name;
+
+	begin_command(l);
+	name = l->token;
+	effects_inner_next(l);
+	take_command(l, COMMAND_EXECUTE, &name);
+}
+
+/* Reads the rest of a CREATE TABLE.  Returns whether ON COMMIT DROP stands there. */
+static bool take_table(struct effects_look *l)
+{
+	static const char *const drop[] = {"on", "commit", "drop", NULL};
+	size_t found = 0;
+
+	while (!effects_look_is_end(l)) {
+		bool is_as = is_word(l, "as");
+		if (drop[found])
+			found = is_word(l, drop[found]) ? found + 1
+							: is_word(l, drop[0]);
+		effects_inner_next(l);
+		if (is_as && is_word(l, "execute")) {
+			take_execute(l);
+			break;
+		}
+	}
+	return !drop[found];
+}
+
+static void execute_statement(struct effects_look *l)
+{
+	leave_unseen(l);
+	take_execute(l);
+}
+
+static void explain_statement(struct effects_look *l)
+{
+	leave_unseen(l);
+	effects_inner_next(l);
+	if (sql_token_is_mark(&l->token, '(')) {
+		while (!effects_look_is_end(l) && !sql_token_is_mark(&l->token, ')'))
+			effects_inner_next(l);
+		effects_inner_next(l);
+	}
+	while (is_word(l, "analyze") || is_word(l, "analyse") || is_word(l, "verbose"))
+		effects_inner_next(l);
+	if (is_word(l, "execute"))
+		take_execute(l);
+	else if (is_word(l, "create"))
+		(void)take_table(l);
+}
+
+/* ---- statements that leave something ---- */
+
+static void listen_statement(struct effects_look *l)
+{
+	leave(l, LEAK_BIT(LISTEN));
+}
+
+static void load_statement(struct effects_look *l)
+{
+	leave(l, LEAK_BIT(LOAD));
+}
+
+static void unlisten_statement(struct effects_look *l)
+{
+	effects_inner_next(l);
+	if (sql_token_is_mark(&l->token, '*'))
+		leave(l, LEAK_UNLISTEN_ALL);
+	else if (l->ask->has_calls)
+		leave(l, LEAK_UNSEEN);
+}
+
+/* Whether what is created, altered or dropped has no influence on the meaning of other
+ * texts.  The token is the first one behind the verb. */
+static bool has_no_dependents(const struct sql_token *t)
+{
+	static const char *const words[] = {"index", "unique", "role", "user", "group",
+	    "database", "tablespace", "publication", "subscription", "statistics",
+	    "trigger", "policy", "event", "system", "default"};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (sql_token_is(t, words[i]))
+			return true;
+	return false;
+}
+
+/* Notes the object behind CREATE, ALTER or DROP; the token is the first one behind the
+ * verb and OR REPLACE. */
+static void note_object(struct effects_look *l, bool is_drop)
+{
+	l->effects.vacates |= l->statements == 0 && is_word(l, "database");
+	if (is_word(l, "temp") || is_word(l, "temporary"))
+		l->effects.makes_temp = true;
+	else if (is_drop && is_word(l, "table"))
+		l->effects.drops_table = true;
+	else if (!has_no_dependents(&l->token))
+		l->effects.changes_schema = true;
+}
+
+static void create_statement(struct effects_look *l)
+{
+	leave_unseen(l);
+	do
+		effects_inner_next(l);
+	while (is_word(l, "or") || is_word(l, "replace") || is_word(l, "global") ||
+	       is_word(l, "local"));
+	note_object(l, false);
+	bool is_temp = is_word(l, "temp") || is_word(l, "temporary");
+	bool is_table = is_temp || is_word(l, "table") || is_word(l, "unlogged");
+	bool is_dropped = is_table && take_table(l);
+	if (is_temp && !is_dropped)
+		leave(l, LEAK_BIT(TEMP));
+}
+
+static void alter_statement(struct effects_look *l)
+{
+	effects_inner_next(l);
+	note_object(l, false);
+}
+
+static void drop_statement(struct effects_look *l)
+{
+	effects_inner_next(l);
+	note_object(l, true);
+}
+
+bool effects_is_schema_tag(const char *tag, size_t len)
+{
+	static const char *const verbs[] = {"CREATE ", "ALTER ", "DROP "};
+
+	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+		size_t size = strlen(verbs[i]);
+		struct sql_token object;
+		struct sql_scan s;
+		if (len <= size || memcmp(tag, verbs[i], size) != 0)
+			continue;
+		sql_scan_init(&s, tag + size, len - size, false);
+		sql_scan_next(&s, &object);
+		return !has_no_dependents(&object);
+	}
+	return false;
+}
+
+/* Whether these words follow each other in the statement, before the word `stop`. */
+static bool has_words(
+    struct effects_look *l, const char *const words[], const char *stop)
+{
+	size_t found = 0;
+
+	while (!effects_look_is_end(l) && !is_word(l, stop)) {
+		if (is_word(l, words[found]))
+			found++;
+		else
+			found = is_word(l, words[0]);
+		if (!words[found])
+			return true;
+		effects_inner_next(l);
+	}
+	return false;
+}
+
+static void declare_statement(struct effects_look *l)
+{
+	static const char *const with_hold[] = {"with", "hold", NULL};
+
+	effects_inner_next(l);
+	effects_inner_next(l); /* skip the cursor's name */
+	if (has_words(l, with_hold, "for"))
+		leave(l, LEAK_BIT(CURSOR));
+}
+
+/* ---- PREPARE, DEALLOCATE ---- */
+
 static void prepare_statement(struct effects_look *l)
 {
 	struct sql_token name;
@@ -382,17 +438,6 @@ static void prepare_statement(struct effects_look *l)
 		leave(l, LEAK_BIT(PREPARE));
 	effects_inner_next(l);
 	take_command(l, COMMAND_PREPARE, &name);
-}
-
-static void execute_statement(struct effects_look *l)
-{
-	struct sql_token name;
-
-	leave_unseen(l);
-	begin_command(l);
-	name = l->token;
-	effects_inner_next(l);
-	take_command(l, COMMAND_EXECUTE, &name);
 }
 
 static void note_forgetting(struct effects_look *l)
@@ -487,7 +532,7 @@ static const struct verb {
     {"drop", drop_statement, true},
     {"prepare", prepare_statement, true},
     {"execute", execute_statement, true},
-    {"explain", leave_unseen, false},
+    {"explain", explain_statement, false},
     {"deallocate", deallocate_statement, true},
     {"discard", note_forgetting, true},
     {"declare", declare_statement, false},

@@ -168,6 +168,29 @@ def test_long_texts(pair):
     assert pair.say(wire.bind(), wire.execute(), wire.sync()).rows == [("1",)]
 
 
+def test_execute_within_others(pair, table):
+    pair.query("prepare p (int) as select a + $1 as b from " + table)
+    for sql in ("explain (costs off) execute p(1)", "create temp table t on commit drop as execute p(1)",
+                "explain (analyze, costs off, timing off, summary off) create temp table t as execute p(2)",
+                "create local temp table if not exists t (c) as execute p(3) with no data",
+                "create temp table t as execute p(nothing)", "create temp table t as execute absent",
+                "explain verbose execute absent"):
+        for run in (pair.query, pair.run):
+            pair.move()
+            pair.query("begin")
+            run(sql)
+            pair.query("select count(*) from t")
+            pair.query("rollback")
+    made = table + "_made"
+    for sql in ("create table %s as execute p(1)", "create unlogged table %s as execute p(1)"):
+        for parts in ([wire.query(sql % made)], [*extended(sql % made), wire.sync()]):
+            pair.move()
+            pair.client.send(*parts)
+            assert pair.client.finish().tag == "SELECT 1"
+            assert pair.client.value("select b from " + made) == "2"
+            pair.client.query("drop table " + made)
+
+
 # SQL and protocol share their statement names
 
 

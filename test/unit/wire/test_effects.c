@@ -518,13 +518,31 @@ static void names_are_found(void **state)
 	    "transaction");
 }
 
+static void execute_may_stand_within_others(void **state)
+{
+	(void)state;
+	static const char *const texts[] = {"explain execute X", "explain execute X(1)",
+	    "explain (analyze, costs off) execute X;", "explain analyze verbose execute X",
+	    "create table t as execute X", "create table t as execute X with no data;",
+	    "create temp table t (a, b) on commit drop as execute X(1, 'a;b')",
+	    "create unlogged table if not exists t as /* c */ execute X(1) with data",
+	    "create local temporary table as_execute as execute X",
+	    "explain analyze create table t as execute X"};
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+		assert_is(texts[i], COMMAND_EXECUTE, "X", "x");
+}
+
 static void other_queries_are_none(void **state)
 {
 	(void)state;
 	const char *const texts[] = {"", "select 1", "prepare", "execute",
 	    "prepared a as x", "prepare transaction 'a'", "prepare \"\" as select 1",
 	    "execute \"a", "execute 1", "execute u&\"a\"", "execute a b", "prepare a",
-	    "prepare a assert", "; execute a", "explain execute a", "execute a.b"};
+	    "prepare a assert", "; execute a", "execute a.b",
+	    "create view v as execute a", "create table execute (a int)",
+	    "create table t (a int generated always as (1) stored, execute int)",
+	    "explain (execute) select 1", "select 1; create table t as execute a",
+	    "create table t as execute a; select 1"};
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
 		assert_is(texts[i], COMMAND_NONE, "", "");
 }
@@ -815,6 +833,7 @@ int main(void)
 	    cmocka_unit_test(effects_of_several_texts),
 	    cmocka_unit_test(hidden_resets),
 	    cmocka_unit_test(names_are_found),
+	    cmocka_unit_test(execute_may_stand_within_others),
 	    cmocka_unit_test(other_queries_are_none),
 	    cmocka_unit_test(more_than_one_statement_is_none),
 	    cmocka_unit_test(long_names_are_cut),
