@@ -137,10 +137,12 @@ void begin_put_ready(struct client *client)
 	    [BLOCK_BEGUN] = {'Z', 0, 0, 0, 5, 'T'},
 	    [BLOCK_FAILED] = {'Z', 0, 0, 0, 5, 'E'},
 	};
+	const struct server *server = client_server(client);
+	bool has_failed = server && server->status == 'E';
 
 	if (!client->conn.is_doomed)
-		stream_put(
-		    &client->conn.stream, NULL, ready[client->block.state], READY_SIZE);
+		stream_put(&client->conn.stream, NULL,
+		    ready[has_failed ? BLOCK_FAILED : client->block.state], READY_SIZE);
 }
 
 static bool may_defer(const struct client *client)

@@ -316,7 +316,8 @@ int params_applied(struct server *server, struct client *client)
 	if (server->link.params.wants_other)
 		return 1;
 	if (server->link.params.apply_failed ||
-	    (server->status == 'E' && !server->link.params.owes_ready) ||
+	    (server->status == 'E' && !server->link.params.owes_ready &&
+		!client->is_canceled) ||
 	    (server->link.params.puts_kept && kept_applied(server, client) < 0)) {
 		server_retire(server, error_text(ERROR_INVALID_SERVER_PARAMETER));
 		return -1;
@@ -374,15 +375,21 @@ bool params_failed(struct server *server, const struct message *m)
 		server->link.params.wants_apply = true;
 		return false;
 	}
+	/* as if it had met what the client sends next, which fails with its block */
+	if (is_canceled && server->status == 'T') {
+		server_client(server)->is_canceled = true;
+		return false;
+	}
 	server->link.params.apply_failed = true;
+	server->link.params.wants_other = is_canceled && !server->link.params.has_run;
 	if (!server->link.params.puts_kept && !server->link.params.puts_back)
 		return false;
 	/* a session that has used temporary tables keeps its temp_buffers, as DETAIL
 	 * says; all other values are refused by every server */
 	bool had_temp = *f.detail && strstr(f.message, "temp_buffers");
-	if (server->link.params.puts_back || is_canceled || had_temp)
+	if (server->link.params.puts_back || had_temp)
 		server->link.params.wants_other = true;
-	else
+	else if (!server->link.params.wants_other)
 		client_fatal(server_client(server), ERROR_SETTING_REFUSED, f.message);
 	return false;
 }

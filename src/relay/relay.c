@@ -94,7 +94,12 @@ static enum step front_drop(struct client *client)
 /* Ends a query that no server got. */
 static void front_end_unrun(struct client *client)
 {
+	const struct server *server = client_server(client);
+
 	begin_put_ready(client);
+	/* its block goes on there */
+	if (server && server->status != 'I')
+		return;
 	listen_table_flush(client);
 	slow_log_end(client, NULL, "no_server");
 	client->request.in_pool.query_us = 0;

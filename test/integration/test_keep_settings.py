@@ -872,3 +872,81 @@ def test_server_that_tells_what_cannot_be_kept(make_pooler, fake, rows):
     client.recv_until("Z")
     assert kinds(pooler) == ["SET"]
     assert other.value("select 1") == "fake"
+
+
+class Canceled:
+    """A server on which a late cancel request meets the first text that has `meets`."""
+
+    def __init__(self):
+        self.meets, self.count = None, 0
+
+    def __call__(self, session):
+        session.own = {"TimeZone": "UTC"}
+        session.login()
+        status, is_asked = "I", False
+        while True:
+            msg = session.recv()
+            text = msg.body.decode("latin-1")
+            if msg.kind == "X":
+                return
+            if msg.kind == "P":
+                is_asked = bool(QUESTION.search(text))
+            reply = session.reply_to(msg, ())
+            if msg.kind == "E" and is_asked:
+                reply = wire.data_row(["swork_mem", "31323334"]) + wire.command_complete("SELECT 1")
+            is_met = self.meets and self.meets in text and msg.kind in "QP"
+            if is_met:
+                self.meets, self.count = None, self.count + 1
+                status = "E" if status == "T" else "I"
+                reply = wire.error("ERROR", "57014", "canceling statement due to user request")
+                if msg.kind == "P":
+                    session.send(reply)
+                    while session.recv().kind != "S":
+                        pass
+                    reply = b""
+                reply += wire.ready(status)
+            elif msg.kind == "Q":
+                status = {"begin": "T", "commit": "I", "rollback": "I"}.get(text.split()[0].strip("\0"), status)
+            if msg.kind in "QS":
+                reply = reply[:-1] + status.encode()
+            session.send(reply)
+
+
+@pytest.fixture
+def canceled(make_pooler, fake):
+    script = Canceled()
+    pooler = make_pooler({"db": fake(script).conn(user="owner", pool_size=1)},
+                         settings={"pool_mode": "transaction", "session_state": "keep"})
+    yield script, pooler, owner(pooler), owner(pooler)
+    assert script.count == 1 and script.meets is None
+
+
+def test_late_cancel_meets_a_tracked_parameter(canceled):
+    """The next client gets another server, and notices nothing."""
+    script, _, client, other = canceled
+    client.query("SET TimeZone = 'Asia/Tokyo'")
+    other.query("select 1")
+    script.meets = "SET TimeZone="
+    assert client.value("select 1") == "fake"
+
+
+@pytest.mark.parametrize("is_back", [False, True])
+def test_late_cancel_meets_kept_settings(canceled, is_back):
+    script, _, client, other = canceled
+    client.query("set work_mem = '1234'")
+    if not is_back:
+        other.query("select 1")
+    script.meets = "set_config"
+    assert (other if is_back else client).value("select 1") == "fake"
+
+
+def test_cancel_meets_what_is_sent_behind_begin(canceled):
+    """The client's first statement fails, and its block with it."""
+    script, _, client, other = canceled
+    other.query("select 1")
+    client.query("begin")
+    script.meets = "DISCARD SEQUENCES"
+    result = client.query("select lastval()", check=False)
+    assert (result.errors[0].field("C"), result.status) == ("57014", "E")
+    assert client.query("rollback").status == "I"
+    assert client.value("select 1") == "fake"
