@@ -11,8 +11,11 @@
 #include <stddef.h>
 
 /* May be true for a text without such a call; not the other way round, as far as calls
- * are written with a parenthesis. */
+ * are written with a parenthesis.  True for one with an escaped name. */
 bool sql_calls_may_be(const char *text, size_t len);
+
+/* Does it have a name as U&"..", which may be another one than it looks like? */
+bool sql_calls_has_escaped_name(const char *text, size_t len);
 
 /* May it send notifications, and have no tag that shows that?  It contains pg_notify,
  * or WITH and a word that changes a table, which may have a trigger. */

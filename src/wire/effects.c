@@ -61,7 +61,8 @@ static bool is_plain_behind(const struct sql_scan *s, const struct sql_token *fi
 	if (memchr(at, ';', len))
 		return false;
 	bool has_calls = ask->has_calls && memchr(at, '(', len);
-	if (has_calls && sql_calls_may_be(at, len))
+	if (has_calls ? sql_calls_may_be(at, len)
+		      : ask->has_calls && sql_calls_has_escaped_name(at, len))
 		return false;
 	if (ask->has_calls && sql_token_is(first, "with") &&
 	    sql_calls_may_notify(first->from, (size_t)(end - first->from)))

@@ -94,7 +94,9 @@ static struct set_target take_target(struct effects_look *l)
 	} else {
 		const char *at = l->token.at;
 		target.bit = take_name(l);
-		if (memchr(at, '.', (size_t)(l->token.from - at)))
+		/* behind U stands &"..", which may have a dot */
+		if (memchr(at, '.', (size_t)(l->token.from - at)) ||
+		    sql_token_is_mark(&l->token, '&'))
 			target.kind |= LEAK_PLACEHOLDER;
 	}
 	return target;

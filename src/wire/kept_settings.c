@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "wire/sql_calls.h"
 #include "wire/vars.h"
 
 static const char resetting[] = "-";
@@ -496,7 +497,8 @@ static void look_at_call(
 		last++;
 	if (name == at || last == end) {
 		found->is_unknown = true;
-	} else if (memchr(name, '.', (size_t)(last - name))) {
+	} else if (memchr(name, '.', (size_t)(last - name)) ||
+		   memchr(name, '\\', (size_t)(last - name))) {
 		found->count++;
 		found->is_unknown |= !put_name(name, (size_t)(last - name), names);
 	}
@@ -513,6 +515,9 @@ struct setting_names setting_names_of_text(
 	struct setting_names found = {0};
 	const char *end = text + strnlen(text, len), *behind;
 
+	/* it may be set_config */
+	len = (size_t)(end - text);
+	found.is_unknown = memchr(text, '(', len) && sql_calls_has_escaped_name(text, len);
 	for (const char *at = text; at < end; at++) {
 		if ((*at | 0x20) != 's' || (at > text && is_of_name(at[-1])))
 			continue;

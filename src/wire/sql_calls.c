@@ -226,13 +226,26 @@ bool sql_calls_read_sequences(const char *text, size_t len)
 	       has_word(text, len, &last, "lastval");
 }
 
+bool sql_calls_has_escaped_name(const char *text, size_t len)
+{
+	const char *at = text, *end = text + len;
+
+	while ((at = memchr(at, '&', (size_t)(end - at))) && at + 1 < end) {
+		if (at > text && (at[-1] | 0x20) == 'u' && at[1] == '"')
+			return true;
+		at++;
+	}
+	return false;
+}
+
 bool sql_calls_may_be(const char *text, size_t len)
 {
 	/* an UPDATE of this view is a call of set_config() */
 	static const struct sql_hint view = SQL_HINT('g', '_', 's');
 	const char *end = text + strnlen(text, len), *at = text;
 
-	if (has_word(text, (size_t)(end - text), &view, "pg_settings"))
+	if (has_word(text, (size_t)(end - text), &view, "pg_settings") ||
+	    sql_calls_has_escaped_name(text, (size_t)(end - text)))
 		return true;
 	for (; (at = memchr(at, '(', (size_t)(end - at))); at++)
 		if (may_be_call(text, at))

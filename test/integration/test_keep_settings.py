@@ -207,6 +207,27 @@ def test_name_that_is_an_expression(make):  # noqa: F811
     assert kinds(pooler) == []
 
 
+@pytest.mark.parametrize("name", ["app.user_id", "work_mem"])
+@pytest.mark.parametrize("sql", [
+    "select U&\"set\\005fconfig\"('%s', '1234', false)", "set U&\"{0}\" = '1234'", "set session u&\"{0}\" to 1234",
+    "select u&\"set!005fconfig\" uescape '!' ('%s', '1234', false)", "select set_config(U&'%s', '1234', false)",
+    "do $$ begin perform U&\"set\\005fconfig\"('%s', '1234', false); end $$",
+])
+def test_names_with_escapes(make, sql, name):  # noqa: F811
+    """Settings go along, and parameters whose names nobody can read keep the server."""
+    pooler = make(2)
+    with owner(pooler) as one, owner(pooler) as other, owner(pooler) as blocker:
+        query = "select current_setting('%s', true)" % name
+        before = value(other, query)
+        one.query(sql.format(name.replace(".", '".U&"')).replace("%s", name))
+        for _ in range(2):
+            assert value(other, query) == before
+            assert value(one, query).startswith("1234")
+            blocker.query("begin")
+            assert value(one, query).startswith("1234")
+            blocker.query("commit")
+
+
 def test_several_at_once(make):  # noqa: F811
     pooler = make(2)
     client = owner(pooler)

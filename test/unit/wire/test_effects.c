@@ -219,6 +219,7 @@ static void placeholders(void **state)
 	static const struct sample samples[] = {
 	    {"set app.user_id = 1", BIT(SET), BIT(SET) | LEAK_PLACEHOLDER},
 	    {"set \"app\" . x to '1.5'", BIT(SET), BIT(SET) | LEAK_PLACEHOLDER},
+	    {"set U&\"app\\002ex\" to 1", BIT(SET), BIT(SET) | LEAK_PLACEHOLDER},
 	    {"set work_mem to '1.5'", BIT(SET), BIT(SET)},
 	    {"set local app.user_id = 1", 0, LEAK_HARMLESS_SET},
 	    {"set app.user_id to default", 0, LEAK_HARMLESS_SET},

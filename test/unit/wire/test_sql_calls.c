@@ -34,7 +34,8 @@ static void texts_without_calls(void **state)
 	    "select * from t where exists (select from u) or not (a) order by lower(b)",
 	    "copy t (a, b) from stdin", "select array[(1)], row(1, 2), f from t",
 	    "update t set (a, b) = (1, 2) where a = any (array(select 1))",
-	    "select 'a' || (a), -1 * (2), $1 from t"};
+	    "select 'a' || (a), -1 * (2), $1 from t", "select 1&\"a\" from u",
+	    "select u & \"a\", U&'f' from u"};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
@@ -54,7 +55,9 @@ static void texts_that_may_call(void **state)
 	    "UPDATE pg_settings SET setting = 1",
 	    "update pg_catalog.PG_Settings set a = 1", "insert into t values (f(1))",
 	    "with x as (select f(1)) select 1", "select lo_import('/etc/passwd')",
-	    "select dblink_connect('x')"};
+	    "select dblink_connect('x')", "select U&\"f\"(1)",
+	    "select u&\"f!0061\" UESCAPE '!' (1)",
+	    "update U&\"pg\\005fsettings\" set setting = 1"};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
