@@ -41,7 +41,8 @@ enum pattern_result hba_names_match(
 /* Whether a directory may take the name for one in the list: other letter case, blanks,
  * or characters that Unicode holds for compatible. */
 bool hba_names_match_folded(const struct hba_names *n, const char *folded);
-/* Returns the name as such a comparison sees it; the caller frees it with mem_free. */
+/* Returns the name as such a comparison sees it; the caller frees it with mem_free.
+ * NULL: no memory. */
 char *hba_names_fold(const char *name);
 
 /* ---- the fields ADDRESS and MASK (hba_address.c) ---- */

@@ -9,6 +9,7 @@
 #ifndef AUTH_KEY_CACHE_H
 #define AUTH_KEY_CACHE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,6 +38,7 @@ struct key_job {
 	struct helpers_job job;
 	struct scram_due due;          /* copies; wiped and freed with the job */
 	uint8_t salted[SCRAM_KEY_LEN]; /* the result, valid in done() */
+	bool has_failed;               /* there was no memory, and there is no result */
 	/* borrowed */
 	void (*done)(struct key_job *key_job);
 	void *owner;

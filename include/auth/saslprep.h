@@ -6,10 +6,10 @@
 #ifndef AUTH_SASLPREP_H
 #define AUTH_SASLPREP_H
 
-/* Returns the prepared password; the caller wipes it and frees it with mem_free.  NULL:
- * there is no memory, or the password cannot be prepared (it is not UTF-8, has
- * prohibited or unassigned characters or mixed directions, or nothing is left of it).
- * The caller uses the raw password then. */
-char *saslprep(const char *password);
+/* Sets *prepared to the prepared password; the caller wipes it and frees it with
+ * mem_free.  NULL: the password cannot be prepared (it is not UTF-8, has prohibited or
+ * unassigned characters or mixed directions, or nothing is left of it), and the caller
+ * uses the raw one.  -1: no memory. */
+int saslprep(const char *password, char **prepared);
 
 #endif

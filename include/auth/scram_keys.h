@@ -54,11 +54,11 @@ void scram_steady_salt(const char *user, const char *password, const uint8_t sec
 void scram_verifier_mock(struct scram_verifier *v, const char *user,
     const uint8_t secret[32], uint32_t iterations);
 
-/* The slow derivation: PBKDF2 of the password after SASLprep (unchanged if that
- * fails). */
-void scram_salted_password(const char *password, const uint8_t *salt, size_t salt_len,
+/* The slow derivation: PBKDF2 of the password after SASLprep (unchanged if it cannot be
+ * prepared).  -1: no memory. */
+int scram_salted_password(const char *password, const uint8_t *salt, size_t salt_len,
     uint32_t iterations, uint8_t out[SCRAM_KEY_LEN]);
-void scram_derive(const struct scram_due *due, uint8_t out[SCRAM_KEY_LEN]);
+int scram_derive(const struct scram_due *due, uint8_t out[SCRAM_KEY_LEN]);
 void scram_client_key(const uint8_t salted[SCRAM_KEY_LEN], uint8_t out[SCRAM_KEY_LEN]);
 void scram_server_key(const uint8_t salted[SCRAM_KEY_LEN], uint8_t out[SCRAM_KEY_LEN]);
 void scram_stored_key(

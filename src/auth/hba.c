@@ -120,12 +120,12 @@ static bool needs_name(const struct hba_row *row, const struct hba_peer *peer)
 	return hba_address_is_name(&row->address) && peer->name == HBA_NAME_UNKNOWN;
 }
 
-/* Returns the first of these rules that would match the user in another spelling. */
-static const struct hba_row *other_spelling(
-    const struct hba *hba, size_t count, const struct hba_peer *peer)
+/* Returns the first of these rules that would match the user in another spelling,
+ * `folded`. */
+static const struct hba_row *other_spelling(const struct hba *hba, size_t count,
+    const struct hba_peer *peer, const char *folded)
 {
 	const struct hba_row *found = NULL;
-	char *folded = hba_names_fold(peer->user);
 
 	for (size_t i = 0; i < count && !found; i++) {
 		const struct hba_row *row = hba->rows[i];
@@ -136,7 +136,6 @@ static const struct hba_row *other_spelling(
 			hba_address_has(&row->address, peer)))
 			found = row;
 	}
-	mem_free(folded);
 	return found;
 }
 
@@ -149,8 +148,13 @@ static enum hba_result decide(const struct hba *hba, size_t i,
 	enum hba_method method = hba->rows[i]->rule.method;
 	bool is_asked_elsewhere = method == HBA_LDAP || method == HBA_PAM ||
 				  method == HBA_GSS || hba->rows[i]->rule.is_delegated;
-	if (is_asked_elsewhere)
-		other = other_spelling(hba, i, peer);
+	if (is_asked_elsewhere) {
+		char *folded = hba_names_fold(peer->user);
+		if (!folded)
+			return HBA_NO_MATCH;
+		other = other_spelling(hba, i, peer, folded);
+		mem_free(folded);
+	}
 	*rule = other ? &other->rule : &hba->rows[i]->rule;
 	if (!other)
 		return HBA_MATCH;

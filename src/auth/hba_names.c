@@ -21,9 +21,11 @@ static int parse_list(struct names_reader *n, struct rule_file *f, struct err *e
 /* Characters outside ASCII have cases as well, so any run of them is like any other. */
 char *hba_names_fold(const char *name)
 {
-	char *prepared = saslprep(name);
-	char *folded = mem_strdup(prepared ? prepared : name), *to = folded;
+	char *prepared, *folded, *to;
 
+	if (saslprep(name, &prepared) < 0)
+		return NULL;
+	folded = to = mem_strdup(prepared ? prepared : name);
 	mem_free(prepared);
 	for (const char *at = folded; *at; at++) {
 		char c = *at & 0x80 ? '?' : (char)tolower((unsigned char)*at);
@@ -41,7 +43,7 @@ char *hba_names_fold(const char *name)
 
 /* A login's name of a user is cut as well: a rule for a longer one would fit nobody,
  * and a `reject` would not hold. */
-static void add_name(struct names_reader *n, const char *text)
+static int add_name(struct names_reader *n, const char *text, struct err *err)
 {
 	char *name = arena_strdup(n->reader->arena, text);
 
@@ -50,6 +52,8 @@ static void add_name(struct names_reader *n, const char *text)
 		if (strlen(name) > USERLIST_NAME_USED)
 			name[USERLIST_NAME_USED] = '\0';
 		folded = hba_names_fold(name);
+		if (!folded)
+			return err_set_row(err, ERROR_OUT_OF_MEMORY);
 		if (!n->names->folded)
 			n->names->folded = map_new();
 		if (!map_get_str(n->names->folded, folded)) {
@@ -62,6 +66,7 @@ static void add_name(struct names_reader *n, const char *text)
 		n->names->names = map_new();
 	if (!map_get_str(n->names->names, name))
 		map_put_str(n->names->names, name, name);
+	return 0;
 }
 
 /* Each line of an @file is a list of names. */
@@ -132,7 +137,7 @@ static int add_word(struct names_reader *n, const struct rule_file *f, const cha
 	else if (n->column == HBA_DATABASE && strcmp(word, "replication") == 0)
 		n->names->has_replication = true;
 	else
-		add_name(n, word);
+		return add_name(n, word, err);
 	return 0;
 }
 
@@ -148,9 +153,8 @@ static int parse_list(struct names_reader *n, struct rule_file *f, struct err *e
 			    n->column == HBA_DATABASE ? "database" : "user");
 		}
 		const char *text = tokenizer_text(&f->tokens);
-		if (kind == TOKEN_QUOTED)
-			add_name(n, text);
-		else if (add_word(n, f, text, err) < 0)
+		if ((kind == TOKEN_QUOTED ? add_name(n, text, err)
+					  : add_word(n, f, text, err)) < 0)
 			return -1;
 		if (tokenizer_next(&f->tokens) != TOKEN_CHAR)
 			return 0;

@@ -149,7 +149,7 @@ static void key_job_run(struct helpers_job *job)
 	struct key_job *key_job = key_job_of(job);
 
 	if (!helpers_is_cancelled(job))
-		scram_derive(&key_job->due, key_job->salted);
+		key_job->has_failed = scram_derive(&key_job->due, key_job->salted) < 0;
 }
 
 static void key_job_done(struct helpers_job *job)

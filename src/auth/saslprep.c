@@ -304,7 +304,8 @@ static char *put_utf8(char *out, uint32_t code)
 	return out;
 }
 
-/* The step "map" of RFC 4013.  -1: the text is not UTF-8, or nothing is left of it. */
+/* The step "map" of RFC 4013.  -1: the text is not UTF-8, or nothing is left of it, or
+ * there is no memory. */
 static int read_mapped(const struct unicode *u, const char *at, struct code_points *out)
 {
 	while (*at) {
@@ -441,23 +442,26 @@ static bool is_ascii(const char *text)
 	return true;
 }
 
-char *saslprep(const char *password)
+int saslprep(const char *password, char **prepared)
 {
 	struct code_points mapped = {0}, normal = {0};
+	bool is_without_memory = true;
 	struct unicode *u;
-	char *prepared = NULL;
 
+	*prepared = NULL;
 	if (is_ascii(password)) {
 		size_t size = strlen(password) + 1;
-		char *copy = mem_try(size);
-		if (copy)
-			memcpy(copy, password, size);
-		return copy;
+		*prepared = mem_try(size);
+		if (*prepared)
+			memcpy(*prepared, password, size);
+		return *prepared ? 0 : -1;
 	}
 	u = unicode_new();
 	if (read_mapped(u, password, &mapped) < 0 ||
-	    has_any(u, UNICODE_REFUSED, &mapped) || is_direction_mixed(u, &mapped))
+	    has_any(u, UNICODE_REFUSED, &mapped) || is_direction_mixed(u, &mapped)) {
+		is_without_memory = mapped.failed;
 		goto out;
+	}
 	for (size_t i = 0; i < mapped.count; i++)
 		decompose(u, mapped.list[i].code, &normal);
 	if (normal.failed)
@@ -472,10 +476,11 @@ char *saslprep(const char *password)
 			    compare_marks);
 	}
 	compose(u, &normal);
-	prepared = write_utf8(&normal);
+	*prepared = write_utf8(&normal);
+	is_without_memory = !*prepared;
 out:
 	code_points_done(&mapped);
 	code_points_done(&normal);
 	unicode_free(&u);
-	return prepared;
+	return is_without_memory ? -1 : 0;
 }

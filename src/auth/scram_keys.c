@@ -32,24 +32,25 @@ void scram_verifier_done(struct scram_verifier *v)
 	mem_wipe(v, sizeof(*v));
 }
 
-void scram_salted_password(const char *password, const uint8_t *salt, size_t salt_len,
+int scram_salted_password(const char *password, const uint8_t *salt, size_t salt_len,
     uint32_t iterations, uint8_t out[SCRAM_KEY_LEN])
 {
-	char *prepared = saslprep(password);
-	const char *used = prepared ? prepared : password;
+	const char *used;
+	char *prepared;
 
 	assert(iterations > 0 && iterations <= INT32_MAX);
+	if (saslprep(password, &prepared) < 0)
+		return -1;
+	used = prepared ? prepared : password;
 	must(PKCS5_PBKDF2_HMAC(used, (int)strlen(used), salt, (int)salt_len,
 	    (int)iterations, EVP_sha256(), SCRAM_KEY_LEN, out));
-	if (prepared) {
-		mem_wipe(prepared, strlen(prepared));
-		mem_free(prepared);
-	}
+	mem_free_secret(prepared);
+	return 0;
 }
 
-void scram_derive(const struct scram_due *due, uint8_t out[SCRAM_KEY_LEN])
+int scram_derive(const struct scram_due *due, uint8_t out[SCRAM_KEY_LEN])
 {
-	scram_salted_password(
+	return scram_salted_password(
 	    due->password, due->salt, due->salt_len, due->iterations, out);
 }
 
@@ -147,7 +148,7 @@ void scram_verifier_from_password(
 	const struct scram_due due = {password, salt, sizeof(salt), iterations};
 
 	mem_random(salt, sizeof(salt));
-	scram_derive(&due, salted);
+	must(scram_derive(&due, salted) == 0);
 	scram_verifier_from_salted(v, &due, salted);
 	mem_wipe(salted, sizeof(salted));
 }

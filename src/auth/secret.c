@@ -160,9 +160,8 @@ static bool is_scram_password(const struct secret *s, const char *password)
 	uint8_t salted[SCRAM_KEY_LEN];
 	bool is_match;
 
-	if (!secret_prepare(s, password, &due))
+	if (!secret_prepare(s, password, &due) || scram_derive(&due, salted) < 0)
 		return false;
-	scram_derive(&due, salted);
 	is_match = secret_is_salted(s, salted);
 	mem_wipe(salted, sizeof(salted));
 	return is_match;

@@ -246,9 +246,17 @@ static void dial_derived(struct key_job *key_job)
 {
 	struct server *server = key_job->owner;
 
+	struct err err;
+
 	server->dial->job = NULL;
-	if (!server->conn.is_doomed)
+	if (server->conn.is_doomed)
+		return;
+	if (key_job->has_failed) {
+		err_set_row(&err, ERROR_OUT_OF_MEMORY);
+		(void)dial_proof_failed(server, &err);
+	} else {
 		(void)dial_prove(server, key_job->salted);
+	}
 }
 
 /* Derives the keys.  A server that sends anything before it gets the proof fails. */

@@ -165,7 +165,10 @@ static void cleartext_derived(struct key_job *key_job)
 
 	login->job = NULL;
 	login->was_derived = true;
-	login->is_right = secret_is_salted(secret, key_job->salted);
+	if (key_job->has_failed)
+		client_fatal(client, ERROR_OUT_OF_MEMORY);
+	login->is_right =
+	    !key_job->has_failed && secret_is_salted(secret, key_job->salted);
 	if (login->is_right)
 		salted_keep(client->conn.site, &key_job->due, key_job->salted);
 	login->derived(client);

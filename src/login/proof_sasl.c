@@ -142,9 +142,14 @@ static void sasl_derived(struct key_job *key_job)
 	struct login *login = client->login;
 
 	login->job = NULL;
-	scram_verifier_done(&login->verifier);
-	scram_verifier_from_salted(&login->verifier, &key_job->due, key_job->salted);
-	login->lacks_keys = false;
+	if (key_job->has_failed) {
+		client_fatal(client, ERROR_OUT_OF_MEMORY);
+	} else {
+		scram_verifier_done(&login->verifier);
+		scram_verifier_from_salted(
+		    &login->verifier, &key_job->due, key_job->salted);
+		login->lacks_keys = false;
+	}
 	login->derived(client);
 }
 

@@ -64,7 +64,7 @@ static void verifier_derived(struct key_job *key_job)
 	scram_verifier_from_salted(&found, &key_job->due, key_job->salted);
 	/* the user's password or the number of rounds may have changed during the
 	 * derivation */
-	if (is_of_salt(user->adhoc, &key_job->due)) {
+	if (!key_job->has_failed && is_of_salt(user->adhoc, &key_job->due)) {
 		take_keys(user->adhoc, &found);
 		user->has_adhoc_keys = true;
 	}
@@ -72,7 +72,9 @@ static void verifier_derived(struct key_job *key_job)
 		struct login *login = container_of(node, struct login, verifier_node);
 		list_remove(&wait->logins, node);
 		login->verifier_wait = NULL;
-		if (is_of_salt(&login->verifier, &key_job->due)) {
+		if (key_job->has_failed) {
+			client_fatal(login->client, ERROR_OUT_OF_MEMORY);
+		} else if (is_of_salt(&login->verifier, &key_job->due)) {
 			take_keys(&login->verifier, &found);
 			login->lacks_keys = false;
 		}

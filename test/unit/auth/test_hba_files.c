@@ -323,6 +323,36 @@ static void test_memory_runs_out(void **state)
 	mem_free(path);
 }
 
+/* "fi", of which another spelling is one letter, is never let in by the later rule. */
+static void test_other_spelling_without_memory(void **state)
+{
+	static const char *const users[] = {"fi", "\xef\xac\x81"};
+	struct hba_peer peer = peer_at(NULL);
+	const struct hba_rule *rule;
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		for_each_failure(n)
+		{
+			struct buf text;
+			struct err err;
+			buf_init(&text, 0);
+			buf_printf(&text, "local all %s reject\nlocal all all pam\n",
+			    users[i]);
+			no_memory.is_on = true;
+			struct hba *hba = hba_parse(
+			    "hba", buf_text(&text), text.len, NULL, ignore, NULL, &err);
+			peer.user = users[1 - i];
+			if (hba)
+				assert_int_not_equal(
+				    hba_match(hba, &peer, &rule), HBA_MATCH);
+			no_memory.is_on = false;
+			assert_true(hba || no_memory_has_failed());
+			hba_free(&hba);
+			buf_done(&text);
+		}
+}
+
 #define TREE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -334,6 +364,7 @@ int main(void)
 	    TREE_TEST(test_includes),
 	    TREE_TEST(test_bad_includes),
 	    TREE_TEST(test_memory_runs_out),
+	    cmocka_unit_test(test_other_spelling_without_memory),
 	};
 
 	return cmocka_run_group_tests_name("hba_files", tests, NULL, NULL);
