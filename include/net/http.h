@@ -32,6 +32,8 @@ struct http_ops {
 	/* The peer has closed, or its time is over, before the end of the answer.
 	 * Nothing more may be sent; the request is freed when this returns. */
 	void (*gone)(void *ctx, struct http_request *r);
+	/* A new connection is closed: there is no memory for its TLS. */
+	void (*failed)(void *ctx);
 };
 
 /* ops and ctx are borrowed. */

@@ -200,8 +200,17 @@ static void drop_request(void *ctx, struct http_request *r)
 	scrape_drop(r);
 }
 
-static const struct http_ops ops = {
-    .asked = answer_request, .wanted = continue_answer, .gone = drop_request};
+static void tell_failure(void *ctx)
+{
+	const struct metrics *m = ctx;
+
+	log_warning(m->site->log, "metrics: closing a connection: no memory for TLS");
+}
+
+static const struct http_ops ops = {.asked = answer_request,
+    .wanted = continue_answer,
+    .gone = drop_request,
+    .failed = tell_failure};
 
 /* ---- listening ---- */
 

@@ -246,21 +246,27 @@ static struct bufferevent *new_bufferevent(struct event_base *base, void *ctx)
 {
 	struct listening *listening = ctx;
 	struct http *h = listening->http;
+	struct ssl_st *ssl =
+	    listening->context ? tls_context_accept(listening->context) : NULL;
 	struct bufferevent *bev;
 
-	if (listening->context)
-		bev = bufferevent_openssl_socket_new(base, -1,
-		    tls_context_accept(listening->context), BUFFEREVENT_SSL_ACCEPTING,
-		    BEV_OPT_CLOSE_ON_FREE);
+	if (ssl)
+		bev = bufferevent_openssl_socket_new(
+		    base, -1, ssl, BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE);
 	else
 		bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
 	assert(bev);
-	if (listening->context)
+	if (ssl)
 		bufferevent_openssl_set_allow_dirty_shutdown(bev, 1);
 	bufferevent_setwatermark(bev, EV_READ, 0, INPUT_MOST);
 	if (h->connection_count >= HTTP_CONNECTIONS_MOST)
 		drop_ended(h);
 	add_connection(h, bev);
+	if (listening->context && !ssl) {
+		find_connection(h, bev)->is_leaving = true;
+		loop_later(h->loop, &h->enforcing);
+		h->ops->failed(h->ctx);
+	}
 	if (is_full(h))
 		make_room(h);
 	if (is_full(h)) {
@@ -317,9 +323,17 @@ static void request_came(struct evhttp_request *request, void *ctx)
 	struct listening *listening = ctx;
 	struct http *h = listening->http;
 	struct evhttp_connection *c = evhttp_request_get_connection(request);
-	struct http_request *r = mem_zero(sizeof(*r));
-	struct connection *connection;
+	struct connection *connection =
+	    find_connection(h, evhttp_connection_get_bufferevent(c));
+	struct http_request *r;
 
+	/* no answer in clear where there was no memory for TLS */
+	if (connection && connection->is_leaving) {
+		shut_down(connection);
+		evhttp_send_reply(request, HTTP_SERVUNAVAIL, NULL, NULL);
+		return;
+	}
+	r = mem_zero(sizeof(*r));
 	r->http = h;
 	r->request = request;
 	const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(request);
@@ -327,7 +341,6 @@ static void request_came(struct evhttp_request *request, void *ctx)
 	r->path = mem_strdup(path && *path ? path : "/");
 	list_push_back(&h->requests, &r->node);
 	evhttp_connection_set_closecb(c, connection_closed, r);
-	connection = find_connection(h, bev_of(r));
 	if (connection) {
 		connection->due_us = loop_now(h->loop) + ANSWER_US;
 		connection->has_asked = true;

@@ -3,6 +3,7 @@
  * controlled by the test.
  */
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -18,9 +19,12 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <openssl/ssl.h>
 
 #include "base/mem.h"
+#include "certs.h"
 #include "net/http.h"
+#include "net/tls.h"
 
 enum { TURNS_MOST = 2000, PART = 100000 };
 
@@ -64,6 +68,22 @@ int clock_gettime(clockid_t id, struct timespec *time)
 	return rc;
 }
 
+/* Whether there is memory for TLS. */
+static bool *lacks_memory(void)
+{
+	static bool lacks;
+
+	return &lacks;
+}
+
+SSL *SSL_new(SSL_CTX *context)
+{
+	SSL *(*real)(SSL_CTX *);
+
+	*(void **)&real = dlsym(RTLD_NEXT, "SSL_new");
+	return *lacks_memory() ? NULL : real(context);
+}
+
 static void count_calls(void)
 {
 	struct clock *clock = the_clock();
@@ -79,7 +99,7 @@ struct scene {
 	struct deadline stop;
 	struct sockaddr_in at;
 	struct http_request *request; /* the last request that was not answered */
-	int asked, gone;
+	int asked, gone, failed;
 	bool is_slow;  /* requests are kept unanswered */
 	bool is_large; /* kept requests get parts as long as the peer reads them */
 };
@@ -128,7 +148,15 @@ static void gone(void *ctx, struct http_request *r)
 	s->request = NULL;
 }
 
-static const struct http_ops ops = {.asked = asked, .wanted = wanted, .gone = gone};
+static void failed(void *ctx)
+{
+	struct scene *s = ctx;
+
+	s->failed++;
+}
+
+static const struct http_ops ops = {
+    .asked = asked, .wanted = wanted, .gone = gone, .failed = failed};
 
 /* ---- turns ---- */
 
@@ -161,10 +189,24 @@ static void wait_for(struct scene *s, const int *count, int wanted_count)
 	assert_int_equal(*count, wanted_count);
 }
 
+static void listen_at(struct scene *s, struct tls_context *context)
+{
+	socklen_t len = sizeof(s->at);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	struct err err;
+
+	s->at.sin_family = AF_INET;
+	s->at.sin_port = 0;
+	s->at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(bind(fd, (struct sockaddr *)&s->at, sizeof(s->at)), 0);
+	assert_int_equal(listen(fd, 2 * HTTP_CONNECTIONS_MOST), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&s->at, &len), 0);
+	assert_int_equal(http_listen(s->http, fd, context, &err), 0);
+}
+
 static int set_up(void **state)
 {
 	struct scene *s = mem_zero(sizeof(*s));
-	socklen_t len = sizeof(s->at);
 	struct err err;
 
 	mem_init(&s->mem);
@@ -172,13 +214,7 @@ static int set_up(void **state)
 	assert_non_null(s->loop);
 	deadline_init(&s->stop, stop);
 	s->http = http_new(s->loop, &ops, s);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-	s->at.sin_family = AF_INET;
-	s->at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	assert_int_equal(bind(fd, (struct sockaddr *)&s->at, sizeof(s->at)), 0);
-	assert_int_equal(listen(fd, 2 * HTTP_CONNECTIONS_MOST), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&s->at, &len), 0);
-	assert_int_equal(http_listen(s->http, fd, NULL, &err), 0);
+	listen_at(s, NULL);
 	*state = s;
 	return 0;
 }
@@ -465,10 +501,46 @@ static void test_long_requests(void **state)
 
 #define SCENE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
+/* Without memory for TLS a connection is closed, and nothing is answered in clear; the
+ * next ones are served, each in the other's place. */
+static void test_no_memory_for_tls(void **state)
+{
+	struct scene *s = *state;
+	struct err err;
+
+	certs_make("web", &(struct cert_wish){.cn = "web"});
+	struct tls_context *context =
+	    tls_context_new(&(struct tls_config){.is_server = true,
+				.cert_file = certs_path("web.crt"),
+				.key_file = certs_path("web.key")},
+		&err);
+	assert_non_null(context);
+	int fd = call(s);
+	listen_at(s, context);
+	*lacks_memory() = true;
+	int touched = call(s);
+	say(touched, REQUEST);
+	wait_end(s, touched);
+	*lacks_memory() = false;
+	assert_int_equal(s->failed, 1);
+	assert_int_equal(s->asked, 0);
+	close(touched);
+	int next = call(s);
+	turns(s, 5);
+	assert_true(is_open(next));
+	say(fd, REQUEST);
+	wait_for(s, &s->asked, 1);
+	close(next);
+	close(fd);
+	tls_context_unref(&context);
+	certs_done();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    SCENE_TEST(test_answer),
+	    SCENE_TEST(test_no_memory_for_tls),
 	    SCENE_TEST(test_slow_head),
 	    SCENE_TEST(test_slow_answer),
 	    SCENE_TEST(test_slow_reader),
