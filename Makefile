@@ -300,7 +300,7 @@ check-sim: $(SIM)
 NTH      := $(OUT)/test/nth/pgbouncer
 NTH_OBJ  := $(OUT)/obj/test/nth/nth_calls.o
 NTH_WRAP := open ares_getaddrinfo ares_search SSL_CTX_use_certificate_chain_file SSL_CTX_use_PrivateKey_file \
-	$(shell sed -n 's/^CALL_[FG][A-Z]*.\([a-z_]*\),.*/\1/p; s/^CALL.[^,]*, \([A-Za-z_0-9]*\),.*/\1/p' test/nth/nth_calls.c)
+	$(shell sed -n 's/^CALL_[FGR][A-Z]*.\([a-z_]*\),.*/\1/p; s/^CALL.[^,]*, \([A-Za-z_0-9]*\),.*/\1/p' test/nth/nth_calls.c)
 -include $(NTH_OBJ:.o=.d)
 $(NTH): $(NTH_OBJ) $(MAIN_OBJ) $(call libs,$(FLOORS))
 	@mkdir -p $(@D)

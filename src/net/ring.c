@@ -229,7 +229,7 @@ static void completed_receive(struct ring_port *port, const struct io_uring_cqe 
 	if (!is_last || port->is_receiving)
 		return;
 	bool is_end = cqe->res <= 0 && cqe->res != -ENOBUFS && cqe->res != -ECANCELED &&
-		      cqe->res != -EINTR;
+		      cqe->res != -EAGAIN && cqe->res != -EINTR;
 	if (!port->owner)
 		free_if_done(port);
 	else if (is_end)

@@ -522,6 +522,47 @@ def test_a_ring_that_fails(make_pooler, pg, program, call):
     note("ring, " + call, total, seen)
 
 
+def ring_work(pooler):
+    """One after the other: by the first that is hurt the rest is not reached."""
+    for run in (query, copy, cancel, statements):
+        run(pooler)
+
+
+COMPLETIONS = {"POLL_ADD": ("ENOMEM", "EINTR", "ECANCELED")}
+HARMLESS = {"RECV": ("EINTR", "EAGAIN", "ENOBUFS", "ECANCELED"), "POLL_ADD": ("EINTR", "ECANCELED")}
+REASONS = ("ENOMEM", "ECONNRESET", "EINTR", "EAGAIN", "ENOBUFS", "ECANCELED")
+
+
+@pytest.mark.parametrize("kind", ["RECV", "SEND", "SENDMSG", "POLL_ADD"])
+def test_a_completion_that_fails(make_pooler, pg, program, kind):
+    """A request on the ring ends with an error: nobody but its connection is hurt, and it goes on as it was."""
+    pooler = prepare(make_pooler, pg, program, io_engine="auto")
+    pooler.start()
+    if "io_engine is epoll" in pooler.log():
+        pytest.skip("no io_uring here")
+    beside = pooler.connect("quiet")
+    backend = beside.value("select pg_backend_pid()")
+    for why in COMPLETIONS.get(kind, REASONS):
+        call = "%s %s" % (kind, why)
+        for _ in range(2):
+            assert attempt(pooler, ring_work, 0, call) is None
+        total, seen = pooler.calls.count, collections.Counter()
+        for number in (n for n in range(1, total + total // 5 + 1) if is_chosen(call, n)):
+            mark = pooler.mark()
+            error = attempt(pooler, ring_work, number, call)
+            seen[pooler.calls.failed] += 1
+            what = "%s, %d of %d, %r" % (call, number, total, error)
+            assert pooler.is_running(), what + "\n" + pooler.log_since(mark)[-2000:]
+            assert beside.value("select pg_backend_pid()") == backend, what
+            waiting.wait_for(lambda: is_served(pooler), what + ": new clients are served", 20)
+            if error:
+                assert pooler.calls.failed and why not in HARMLESS.get(kind, ("EINTR", "EAGAIN")), what
+                waiting.wait_for(lambda: any(word in pooler.log_since(mark) for word in SAYS), what + ": the log says it")
+        note("completion, " + call, total, seen)
+    assert "io_uring" not in "".join(line for line in pooler.log().splitlines() if "WARNING" in line)
+    beside.close()
+
+
 def ends(pooler, number):
     """Starts the program and waits until it serves, or has ended. The line about that may be what is lost."""
     pooler.calls.fail(number)
@@ -560,6 +601,32 @@ def test_a_start_and_a_shutdown(make_pooler, pg, program, workers):
     note("start and shutdown, %d workers" % workers, total, seen)
 
 
+def begin_work(clients):
+    """Queries that run, and one whose end is not sent yet, when the takeover begins."""
+    for number, sql in enumerate((
+            "select pg_sleep(0.2)", "select repeat('x', 1000000)", "begin; select pg_sleep(0.1)",
+            "copy (select repeat('x', 10000) from generate_series(1, 100)) to stdout")):
+        clients[number].send(wire.query(sql))
+    clients[4].send(wire.parse("s", "select pg_sleep(0.1)"), wire.bind("", "s"), wire.execute(), wire.flush())
+    clients[5].query("begin")
+    clients[5].query("create temporary table copied (t text) on commit drop")
+    clients[5].send(wire.query("copy copied from stdin"))
+    clients[5].recv_until("G")
+    clients[5].send(wire.copy_data("x" * 100))
+
+
+def end_work(clients):
+    """Which of them got whole answers."""
+    ends = []
+    for client, rest in zip(clients, [b""] * 4 + [wire.sync(), wire.copy_done()]):
+        try:
+            client.send(rest)
+            ends.append(not client.finish().errors)
+        except (OSError, wire.Closed, AssertionError):
+            ends.append(False)
+    return ends
+
+
 def is_well(client, value):
     try:
         return client.value("select %d" % value) == str(value)
@@ -578,16 +645,17 @@ def is_near(pooler):
         return False
 
 
-@pytest.mark.parametrize("engine, workers, only, times", [
-    ("epoll", 1, "recvmsg", 1), ("epoll", 1, "recvmsg", 2), ("epoll", 2, "recvmsg", 1), ("epoll", 1, "rename", 1),
-    ("epoll", 1, "", 1), ("epoll", 2, "", 1), ("auto", 1, "", 1), ("auto", 2, "", 1)])
-def test_a_takeover(make_pooler, pg, program, engine, workers, only, times):
+@pytest.mark.parametrize("engine, workers, only, times, is_amid", [
+    ("epoll", 1, "recvmsg", 1, False), ("epoll", 1, "recvmsg", 2, False), ("epoll", 2, "recvmsg", 1, False),
+    ("epoll", 1, "rename", 1, False), *((engine, workers, "", 1, is_amid) for engine in ("epoll", "auto")
+                                        for workers in (1, 2) for is_amid in (False, True))])
+def test_a_takeover(make_pooler, pg, program, engine, workers, only, times, is_amid):
     """A call of either process fails: the new one serves, or the old one goes on, with its socket file and its
-    pidfile. Nobody is lost but for one client whose own descriptor was concerned."""
+    pidfile. Nobody is lost but for one client whose own descriptor was concerned, be it amid queries."""
     if SHARE < 1 and engine != "epoll":
         pytest.skip("it is part of make nth-call")
     pooler = prepare(make_pooler, pg, program, workers=workers, auth_type="any", io_engine=engine)
-    pooler.databases = {"db": pg.conn(user="trust_user", pool_size=3)}
+    pooler.databases = {"db": pg.conn(user="trust_user", pool_size=7 if is_amid else 3)}
     pooler.args = []
     pooler.start()
     pooler.args = ["-R"]
@@ -598,12 +666,15 @@ def test_a_takeover(make_pooler, pg, program, engine, workers, only, times):
         if number and number <= total and (not only or workers > 1) and (
                 number < FIRST or not is_chosen("takeover %d" % workers, number, SHARE * 4 if only else SHARE / 4)):
             continue
-        clients = [pooler.connect() for _ in range(4)]
-        clients[0].query("begin")
-        clients[1].query("select 1")
+        clients = [pooler.connect() for _ in range(7 if is_amid else 4)]
+        clients[-1].query("begin")
+        clients[-2].query("select 1")
+        if is_amid:
+            begin_work(clients)
         old, mark = pooler.process, pooler.mark()
         pooler.calls.fail(number, only, times)
         pooler.launch()
+        ends = end_work(clients[:6]) if is_amid else []
         waiting.wait_for(lambda: pooler.process.poll() is not None or old.poll() is not None,
                          "one of the two processes ends, with call %d" % number)
         pooler.calls.stop()
@@ -617,10 +688,12 @@ def test_a_takeover(make_pooler, pg, program, engine, workers, only, times):
             pooler.process = old
             assert pooler.is_running(), what
         well = [is_well(client, n) for n, client in enumerate(clients)]
+        assert all(is_whole for is_whole, is_left in zip(ends, well) if is_left), (what, ends, well)
         assert well.count(False) <= (1 if failed else 0), (what, well, pooler.log_since(mark)[-3000:])
         waiting.wait_for(lambda: is_served(pooler) and is_near(pooler), what + ": new clients are served", 20)
         for client in clients:
             client.close()
         pooler.check_sanitizers()
         total = total if number else pooler.calls.count
-    note("takeover, %s, %d workers, %s" % (engine, workers, "%s %d times" % (only, times) if only else "all"), total, seen)
+    note("takeover%s, %s, %d workers, %s" % (
+        " amid queries" if is_amid else "", engine, workers, "%s %d times" % (only, times) if only else "all"), total, seen)
