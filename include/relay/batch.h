@@ -9,6 +9,8 @@
 #include "session/client.h"
 #include "session/server.h"
 
+/* May a message of the client concern only the ledger at the moment? */
+bool batch_is_possible(const struct client *client, const struct server *server);
 /* Enters the client's messages in the ledger, at most so many.  Returns how many bytes
  * they are; those behind m are taken, and the caller forwards all as they are.  0: m
  * may concern more than the ledger, and nothing has changed. */

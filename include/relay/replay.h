@@ -61,14 +61,6 @@ void replay_drop(struct server *server);
 /* Must this answer be held back until the next message comes?  Then it must be whole.
  */
 bool replay_may_hold(const struct server *server, const struct message *m);
-/* May an answer that is no error be forwarded without the replay's functions? */
-static inline bool replay_lets_pass(
-    const struct server *server, const struct message *m)
-{
-	const struct replay *s = server->link.replay;
-
-	return !s || (m->type != 't' && !s->described.len);
-}
 void replay_hold(struct server *server, const struct message *m);
 /* Sends the client what was held back of the answer. */
 void replay_deliver(struct server *server);

@@ -33,11 +33,8 @@ struct prepared_text *unnamed_shared(
 /* The text of the statement of a client without a server; NULL: it has none, or one
  * that is not tracked. */
 const char *unnamed_text(const struct client *client);
-/* Is the message, byte for byte, the Parse that the client sent last, and does its text
- * have no effects to be noted?  Then the text need not be examined. */
-bool unnamed_is_again(
-    const struct client *client, const struct server *server, const struct message *m);
-/* That Parse; NULL: it would have to be examined. */
+/* The Parse that the client sent last, if its text has no effects to be noted: the same
+ * bytes need not be examined again.  NULL: they have to be. */
 const uint8_t *unnamed_repeatable(
     const struct client *client, const struct server *server, size_t *size);
 /* Enters such a Parse in the ledger; the caller sends it as it is. */

@@ -83,8 +83,6 @@ enum { PIPELINE_NO_ANSWER, PIPELINE_PART, PIPELINE_WHOLE };
 enum { PIPELINE_TYPES = 64, PIPELINE_ANSWERS = 128 };
 /* By PIPELINE_INDEX of the entry's type, and the type of the server's message. */
 extern const uint8_t pipeline_ordinary[PIPELINE_TYPES][PIPELINE_ANSWERS];
-/* A ring with more room than this is freed when nothing is owed. */
-enum { PIPELINE_KEPT = 128 };
 
 void pipeline_init(struct pipeline *p);
 void pipeline_done(struct pipeline *p);
@@ -211,7 +209,7 @@ bool pipeline_ends_run(const struct pipeline *p);
 uint32_t pipeline_head_tag(const struct pipeline *p);
 
 /*
- * For many messages in a row (relay/walk.c).  These functions do what
+ * For many messages in a row (relay/batch.c).  These functions do what
  * pipeline_owe and pipeline_answer would do, but only in the common cases.
  */
 
@@ -231,8 +229,7 @@ static inline int pipeline_owe_calmly(struct pipeline *p, uint8_t type, uint32_t
  * that. */
 static inline bool pipeline_is_ordinary(const struct pipeline *p)
 {
-	return p->count && !p->copy && !p->failed_head && !p->is_asked && !p->is_lost &&
-	       p->cap <= PIPELINE_KEPT;
+	return p->count && !p->copy && !p->failed_head && !p->is_asked && !p->is_lost;
 }
 /* What a message is for the head: a part of its answer, the end, or something else,
  * which is also said if the answer is not for the client. */

@@ -404,34 +404,6 @@ static enum answer back_decide(struct server *server, struct client *client,
 	return answer;
 }
 
-/* Is this a message that only the ledger has to check, as most are? */
-static bool is_plain(const struct server *server, const struct message *m)
-{
-	switch (m->type) {
-	case 'Z':
-	case 'S':
-	case 'E':
-	case 'A': /* see is_notification_of */
-		return false;
-	case 'C':
-		if (server->link.leaks.watch.expected ||
-		    listen_fence_wants_tag(server) || server->link.params.was_reset ||
-		    server->link.params.reset.hidden ||
-		    !batch_has_plain_tag(m->bytes, m->have))
-			return false;
-		break;
-	case 'V':
-		if (server->link.leaks.called)
-			return false;
-		break;
-	default:
-		break;
-	}
-	return !server->link.sql && !server->link.journal && !server->link.begin_type &&
-	       !server->link.params.settling.sources && !server->link.pin.is_asking &&
-	       !server->link.is_trying_again && replay_lets_pass(server, m);
-}
-
 static enum step back_broken(struct server *server, const struct message *m)
 {
 	server_unexpected(server, m, error_text(ERROR_UNKNOWN_PACKET));
@@ -551,29 +523,6 @@ enum step back_go_on(struct server *server, struct client *client)
 	return back_ready(server, client);
 }
 
-/* Passes on a plain message, and rows or COPY data that follow directly. */
-static enum step back_pass(
-    struct server *server, struct client *client, const struct message *m)
-{
-	struct pipeline_entry done;
-	/* takes the rows or COPY data that follow directly, because they are treated
-	 * alike */
-	size_t alike =
-	    m->type == 'D' || m->type == 'd' ? conn_take_alike(&server->conn, m) : 0;
-	enum answer answer = pipeline_answer(&server->pipeline, m->type, 0, &done);
-
-	if (answer == ANSWER_BROKEN)
-		return back_broken(server, m);
-	if (answer == ANSWER_FORWARD) {
-		count_sent(client, server, m->size + alike);
-		back_deliver(server, client, m, alike);
-	}
-	if (done.tag)
-		statements_answered(client, server, m, &done);
-	back_passed(server, client);
-	return STEP_NEXT;
-}
-
 /* Reads what is noted of a message before it is answered for.  STEP_NEXT: the message
  * can be passed on. */
 static enum step back_look(
@@ -616,10 +565,13 @@ static enum step back_tell(struct server *server, struct client *client,
 {
 	struct pipeline_entry done;
 	bool is_told = false;
+	size_t alike = 0;
 
 	switch (back_decide(server, client, m, &done)) {
 	case ANSWER_FORWARD:
-		count_sent(client, server, m->size);
+		if (m->type == 'd')
+			alike = conn_take_alike(&server->conn, m);
+		count_sent(client, server, m->size + alike);
 		is_told =
 		    m->type == 'A' && listens(server) && listen_tell(client, server, m);
 		if (m->type == 'Z' && client->listening)
@@ -632,7 +584,7 @@ static enum step back_tell(struct server *server, struct client *client,
 		if (*is_asking)
 			server->link.params.owes_ready = !is_told;
 		if (!is_told && !*is_asking)
-			back_deliver(server, client, m, 0);
+			back_deliver(server, client, m, alike);
 		break;
 	case ANSWER_SWALLOW:
 		statements_answered(client, server, m, &done);
@@ -664,8 +616,6 @@ static enum step back_message(struct conn *conn, const struct message *m)
 		back_passed(server, client);
 		return STEP_NEXT;
 	}
-	if (is_plain(server, m))
-		return back_pass(server, client, m);
 	/* the pooler's SETs may be answered, and a fence be waited for */
 	if (m->type == 'E' && is_unused(server) &&
 	    (!server->link.params.is_applying || !pipeline_count(&server->pipeline)))

@@ -9,6 +9,7 @@
 #include "relay/listen_fence.h"
 #include "relay/name_map.h"
 #include "relay/replay.h"
+#include "relay/slow_log.h"
 #include "relay/statements.h"
 #include "relay/unnamed.h"
 #include "wire/message.h"
@@ -26,14 +27,13 @@ struct requests {
 	size_t again_size;
 };
 
-/* May messages concern only the ledger at the moment? */
-static bool may_batch_requests(const struct client *client, const struct server *server)
+bool batch_is_possible(const struct client *client, const struct server *server)
 {
 	const struct link *link = &server->link;
 
-	return !client->slow_log && !client->block.state && !link->begin_type &&
-	       !link->replay && !link->has_forgetting_portal &&
-	       list_is_empty(&link->portals) && !link->params.put_back.is_there &&
+	return !client->block.state && !link->begin_type &&
+	       !link->has_forgetting_portal && list_is_empty(&link->portals) &&
+	       !link->params.put_back.is_there &&
 	       !(link->pin.made & LEAK_BIT(LISTEN)) &&
 	       !effects_is_reset(&link->params.reset) &&
 	       pipeline_is_calm(&server->pipeline);
@@ -88,6 +88,9 @@ static bool enter_request(struct requests *r, const uint8_t *p, size_t size)
 {
 	struct link *link = &r->server->link;
 
+	/* others belong to what may be sent again */
+	if (link->replay && *p != 'E' && *p != 'S')
+		return false;
 	switch (*p) {
 	case 'E':
 		return enter(r, 'E');
@@ -110,6 +113,16 @@ static bool enter_request(struct requests *r, const uint8_t *p, size_t size)
 	default:
 		return false;
 	}
+}
+
+static void note_request(struct requests *r, const uint8_t *p, size_t size)
+{
+	const struct message m = {.type = *p, .bytes = p, .have = size, .size = size};
+
+	if (r->server->link.replay)
+		replay_note(r->server, &m);
+	if (r->client->slow_log)
+		slow_log_look(r->client, r->server, &m);
 }
 
 /* The number of bytes from the message on, as far as they may be taken together. */
@@ -135,14 +148,18 @@ size_t batch_requests(
 	const uint8_t *p = m->bytes;
 	size_t left = reach(&client->conn, m), size;
 
-	if (!may_batch_requests(client, server))
+	if (!batch_is_possible(client, server) ||
+	    (server->link.replay && m->type != 'E' && m->type != 'S'))
 		return 0;
 	struct requests r = requests_of(client, server);
 	uint64_t max = conn_most(&client->conn);
+	bool is_noted = server->link.replay || client->slow_log;
 	for (; most > 0; most--, p += size, left -= size) {
 		size = frame_whole(p, left, max, message_front_rows);
 		if (!size || !enter_request(&r, p, size))
 			break;
+		if (is_noted)
+			note_request(&r, p, size);
 	}
 	return taken(&client->conn, m, p);
 }
@@ -179,7 +196,9 @@ static const bool is_walked[256] = {['1'] = true,
     ['D'] = true,
     ['I'] = true,
     ['T'] = true,
-    ['n'] = true};
+    ['n'] = true,
+    ['s'] = true,
+    ['t'] = true};
 
 struct answers {
 	struct client *client;
@@ -241,7 +260,9 @@ static bool enter_answer(struct answers *a, const uint8_t *p, size_t size)
 {
 	struct pipeline *owed = &a->server->pipeline;
 
+	/* a repetition may bring another 't' */
 	if (!is_walked[*p] ||
+	    (*p == 't' && (a->server->link.replay || owed->in_answer)) ||
 	    (*p == 'C' && (a->wants_tags || !batch_has_plain_tag(p, size))))
 		return false;
 	switch (pipeline_ordinarily(owed, *p)) {

@@ -338,124 +338,27 @@ enum step forward_again(
 	return forward(client, server, m, &facts);
 }
 
-static bool is_untracked(const struct client *client, const struct server *server)
-{
-	return !server->link.is_replay_spoilt &&
-	       !statements_are_tracked(client, server);
-}
-
-/* May a Bind or Describe that is not tracked be sent as it is? */
-static bool may_use(const struct server *server, const struct message *m)
-{
-	return unnamed_is_on_server(server) ||
-	       (m->have > 6 && m->bytes[6] &&
-		   m->bytes[5] == (m->type == 'B' ? '\0' : 'S'));
-}
-
-/* A Parse, Bind or Describe without the name of a statement. */
-static bool is_unnamed(const struct message *m)
-{
-	switch (m->type) {
-	case 'P':
-		return m->have > 5 && !m->bytes[5];
-	case 'B':
-		return m->have > 6 && !m->bytes[5] && !m->bytes[6];
-	default:
-		return m->have > 6 && m->bytes[5] == 'S' && !m->bytes[6];
-	}
-}
-
-/* How a message is forwarded that is sent as it is and only entered in the ledger. */
-enum route {
-	ROUTE_NONE,    /* none of these: it may concern more than the ledger */
-	ROUTE_PLAIN,   /* it names no statement, or statements are not tracked */
-	ROUTE_NOTED,   /* the same, after messages that are kept for a repetition
-			(replay.h) */
-	ROUTE_UNNAMED, /* a Bind or Describe of the tracked unnamed statement */
-	ROUTE_AGAIN,   /* a Parse of the unnamed statement that equals the last one */
-	ROUTE_QUERY,   /* a Query in which nothing has to be noted */
-};
-
-static enum route route_of_unnamed(
-    const struct client *client, const struct server *server, const struct message *m)
-{
-	if (!is_unnamed(m) || !statements_are_tracked(client, server))
-		return ROUTE_NONE;
-	if (m->type == 'P')
-		return unnamed_is_again(client, server, m) ? ROUTE_AGAIN : ROUTE_NONE;
-	return unnamed_is_quiet(client, server) ? ROUTE_UNNAMED : ROUTE_NONE;
-}
-
 /* Is it a Query in which nothing has to be noted, and which will certainly run because
  * everything before it is answered? */
-static bool is_plain_query(const struct server *server, const struct message *m)
+static bool is_plain_query(
+    const struct client *client, const struct server *server, const struct message *m)
 {
 	const struct link *link = &server->link;
 
-	return !pipeline_count(&server->pipeline) &&
-	       pipeline_is_calm(&server->pipeline) && !link->sql && !link->journal &&
-	       !link->is_trying_again && sql_facts_is_plain(server, m);
+	return m->type == 'Q' && !pipeline_count(&server->pipeline) &&
+	       batch_is_possible(client, server) && !link->replay && !link->sql &&
+	       !link->journal && !link->is_trying_again &&
+	       sql_facts_is_plain(server, m);
 }
 
-/* Finds the route of a message.  Most messages concern only the ledger. */
-static enum route route_of(
-    const struct client *client, const struct server *server, const struct message *m)
+static enum step pass_plain_query(
+    struct client *client, struct server *server, const struct message *m)
 {
-	enum route route;
-
-	if (client->block.state || server->link.has_forgetting_portal ||
-	    !list_is_empty(&server->link.portals) ||
-	    server->link.params.put_back.is_there ||
-	    (server->link.pin.made & LEAK_BIT(LISTEN)) ||
-	    effects_is_reset(&server->link.params.reset))
-		return ROUTE_NONE;
-	if (m->type == 'E' || m->type == 'S')
-		return server->link.replay ? ROUTE_NOTED : ROUTE_PLAIN;
-	if (server->link.replay)
-		return ROUTE_NONE;
-	switch (m->type) {
-	case 'Q':
-		return is_plain_query(server, m) ? ROUTE_QUERY : ROUTE_NONE;
-	case 'P':
-		return route_of_unnamed(client, server, m);
-	case 'D':
-		/* of a portal after the replay was given up, so that it cannot be
-		 * sent again */
-		if (server->link.is_replay_spoilt && m->have > 5 && m->bytes[5] == 'P')
-			return ROUTE_PLAIN;
-		/* fall through */
-	case 'B':
-		route = route_of_unnamed(client, server, m);
-		return !route && is_untracked(client, server) && may_use(server, m)
-			   ? ROUTE_PLAIN
-			   : route;
-	case 'C':
-		return is_untracked(client, server) ? ROUTE_PLAIN : ROUTE_NONE;
-	default:
-		return ROUTE_NONE;
-	}
-}
-
-static int owe_plain(struct client *client, struct server *server,
-    const struct message *m, enum route route)
-{
-	if (route == ROUTE_AGAIN)
-		return unnamed_parse_again(client, server);
-	if (route == ROUTE_UNNAMED)
-		server->link.is_replay_spoilt = true;
-	else if (m->type == 'S')
-		server->link.is_replay_spoilt = server->link.unnamed.is_sent = false;
-	else if (route == ROUTE_QUERY) {
-		/* it ends the unnamed statement, and a replay can begin after it */
-		server->link.is_replay_spoilt = false;
-		if (client->unnamed && statements_are_tracked(client, server))
-			unnamed_forget(client);
-	}
-	if (pipeline_owe(&server->pipeline, m->type, OWED_CLIENT, 0) < 0)
-		return -1;
-	if (route == ROUTE_NOTED)
-		replay_note(server, m);
-	return 0;
+	/* it ends the unnamed statement, and a replay can begin after it */
+	server->link.is_replay_spoilt = false;
+	if (client->unnamed && statements_are_tracked(client, server))
+		unnamed_forget(client);
+	return forward_as_is(client, server, m);
 }
 
 static void sent_to_server(struct client *client, struct server *server, uint64_t size)
@@ -469,30 +372,15 @@ static void sent_to_server(struct client *client, struct server *server, uint64_
 		client->slow_log->received += size;
 }
 
-/* Forwards a plain message. */
-static enum step pass_plain(struct client *client, struct server *server,
-    const struct message *m, enum route route)
-{
-	if (owe_plain(client, server, m, route) < 0)
-		return no_memory(client, server);
-	if (client->slow_log)
-		slow_log_look(client, server, m);
-	sequences_forwarded(server, m);
-	forward_bytes(client, server, m->block, m->bytes, m->have);
-	sent_to_server(client, server, m->size);
-	return STEP_NEXT;
-}
-
 /* Forwards the messages from this one on that concern only the ledger, as one span.
  * False: this one does not. */
 static bool has_batched(
     struct client *client, struct server *server, const struct message *m)
 {
-	size_t len;
+	size_t owed = pipeline_count(&server->pipeline), len;
 
 	if (m->type == 'Q' || m->type == 'd')
 		return false;
-	size_t owed = pipeline_count(&server->pipeline);
 	len =
 	    batch_requests(client, server, m, owed < OWED_MOST ? OWED_MOST - owed : 0);
 	if (!len)
@@ -519,7 +407,6 @@ enum step forward_message(
 {
 	struct text_facts facts;
 	enum step step;
-	enum route route;
 
 	server->link.is_fresh = false;
 	server->link.is_flushed = m->type == 'H';
@@ -531,9 +418,6 @@ enum step forward_message(
 		return pass_copy_data(client, server, m);
 	if (replay_wants_whole(server, m))
 		return STEP_MORE;
-	route = route_of(client, server, m);
-	if (route)
-		return pass_plain(client, server, m, route);
 	if (m->type == 'E' && !message_is_whole(m) &&
 	    (server->link.has_forgetting_portal ||
 		server->link.params.put_back.is_there))
@@ -544,9 +428,12 @@ enum step forward_message(
 		return STEP_MORE;
 	if (client->slow_log)
 		slow_log_look(client, server, m);
-	step = forward(client, server, m, &facts);
+	bool is_plain = is_plain_query(client, server, m);
+	step = is_plain ? pass_plain_query(client, server, m)
+			: forward(client, server, m, &facts);
 	/* a server that reads COPY data waits for the client */
-	if (step == STEP_NEXT && must_hold_back(client, server, m, &facts) &&
+	if (step == STEP_NEXT && !is_plain &&
+	    must_hold_back(client, server, m, &facts) &&
 	    pipeline_count(&server->pipeline) > 0 &&
 	    !pipeline_is_copy_in(&server->pipeline)) {
 		if (m->type == 'E')

@@ -362,30 +362,15 @@ static struct unnamed_text *quiet_text(const struct client *client)
 		   : NULL;
 }
 
-/* Need the text not be examined when it comes again? */
-static bool is_examined(const struct unnamed_text *t, const struct server *server)
-{
-	return !(t->asked & TEXTS_ASKED_COUNTED) && t->asked == sql_facts_asked(server);
-}
-
 const uint8_t *unnamed_repeatable(
     const struct client *client, const struct server *server, size_t *size)
 {
 	const struct unnamed_text *t = quiet_text(client);
 
-	if (!t || !is_examined(t, server))
+	if (!t || t->asked & TEXTS_ASKED_COUNTED || t->asked != sql_facts_asked(server))
 		return NULL;
 	*size = t->size;
 	return t->parse;
-}
-
-bool unnamed_is_again(
-    const struct client *client, const struct server *server, const struct message *m)
-{
-	const struct unnamed_text *t = quiet_text(client);
-
-	return t && t->size == m->size && message_is_whole(m) &&
-	       memcmp(t->parse, m->bytes, t->size) == 0 && is_examined(t, server);
 }
 
 int unnamed_parse_again(struct client *client, struct server *server)

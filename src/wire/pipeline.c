@@ -40,7 +40,8 @@
 
 #include "base/mem.h"
 
-enum { RING_LEAST = 8, RING_KEPT = PIPELINE_KEPT, RING_MOST = 1 << 20 };
+/* RING_KEPT: a ring with more room is freed when nothing is owed. */
+enum { RING_LEAST = 8, RING_KEPT = 128, RING_MOST = 1 << 20 };
 
 /* What a message is for the entry at the head. */
 enum fit {
@@ -58,7 +59,7 @@ const uint8_t pipeline_ordinary[TYPES][ANSWERS] = {
     [TYPE('P')] = {['1'] = FIT_DONE},
     [TYPE('B')] = {['2'] = FIT_DONE},
     [TYPE('C')] = {['3'] = FIT_DONE},
-    [TYPE('D')] = {['T'] = FIT_DONE, ['n'] = FIT_DONE},
+    [TYPE('D')] = {['t'] = FIT_PART, ['T'] = FIT_DONE, ['n'] = FIT_DONE},
     [TYPE('E')] = {['D'] = FIT_PART,
 	['G'] = FIT_PART,
 	['H'] = FIT_PART,
@@ -147,6 +148,15 @@ static int push(struct pipeline *p, struct pipeline_entry e)
 	return 0;
 }
 
+static void release(struct pipeline *p)
+{
+	if (p->count || p->cap <= RING_KEPT)
+		return;
+	mem_free(p->ring);
+	p->ring = NULL;
+	p->head = p->cap = 0;
+}
+
 static struct pipeline_entry take_head(struct pipeline *p)
 {
 	struct pipeline_entry e = *entry_at(p, 0);
@@ -158,11 +168,7 @@ static struct pipeline_entry take_head(struct pipeline *p)
 		p->maybes -= e.maybe;
 		p->early_ends -= e.is_early;
 	}
-	if (!p->count && p->cap > RING_KEPT) {
-		mem_free(p->ring);
-		p->ring = NULL;
-		p->head = p->cap = 0;
-	}
+	release(p);
 	return e;
 }
 
@@ -185,6 +191,7 @@ void pipeline_trim(struct pipeline *p)
 {
 	while (p->count && entry_at(p, 0)->type == 'c')
 		take_head(p);
+	release(p);
 }
 
 static struct pipeline_entry take_answered(struct pipeline *p)
@@ -193,22 +200,6 @@ static struct pipeline_entry take_answered(struct pipeline *p)
 
 	p->in_answer = p->failed_head = false;
 	pipeline_trim(p);
-	return e;
-}
-
-/* The fast version of take_answered for messages of the extended protocol, which are
- * not counted anywhere else. */
-static inline struct pipeline_entry take_ordinary(struct pipeline *p)
-{
-	struct pipeline_entry e = p->ring[p->head];
-
-	if (!is_run(e.type) || p->cap > RING_KEPT)
-		return take_answered(p);
-	p->head = (p->head + 1) & (p->cap - 1);
-	p->count--;
-	p->in_answer = p->failed_head = false;
-	if (p->count && p->ring[p->head].type == 'c')
-		pipeline_trim(p);
 	return e;
 }
 
@@ -404,8 +395,8 @@ static enum fit fits(
 		return FIT_FAILS;
 	switch (e->type) {
 	case 'D':
-		if (back == 't')
-			return fits_when(!so_far->in_answer, FIT_PART);
+		if (back == 't' && so_far->in_answer)
+			return FIT_NONE;
 		break;
 	case 'E':
 		if (so_far->copy)
@@ -569,21 +560,6 @@ static enum answer answer_unasked(struct pipeline *p, uint8_t back)
 	return ANSWER_FORWARD;
 }
 
-/* Whether this is one of the common cases: a row, or an ordinary end of an answer. */
-static bool is_ordinary(const struct pipeline *p, uint8_t back)
-{
-	static const bool is_common[ANSWERS] = {['1'] = true,
-	    ['2'] = true,
-	    ['C'] = true,
-	    ['D'] = true,
-	    ['I'] = true,
-	    ['T'] = true,
-	    ['n'] = true};
-
-	return back < ANSWERS && is_common[back] && p->count && !p->copy &&
-	       !p->failed_head && !p->is_asked && !p->is_lost;
-}
-
 enum answer pipeline_answer(
     struct pipeline *p, uint8_t back_type, uint8_t status, struct pipeline_entry *done)
 {
@@ -592,18 +568,6 @@ enum answer pipeline_answer(
 	if (!done)
 		done = &unwanted;
 	*done = (struct pipeline_entry){0};
-	if (is_ordinary(p, back_type)) {
-		const struct pipeline_entry *head = &p->ring[p->head];
-		enum fit fit = (enum fit)pipeline_ordinary[TYPE(head->type)][back_type];
-		if (head->to != OWED_MADE_UP && fit == FIT_PART) {
-			p->in_answer = true;
-			return pass_to(head);
-		}
-		if (head->to != OWED_MADE_UP && fit == FIT_DONE) {
-			*done = take_ordinary(p);
-			return pass_to(done);
-		}
-	}
 	if (back_type == 'N' || back_type == 'S' || back_type == 'A')
 		return pass_to(p->is_asked ? NULL : head_of(p));
 	if (p->is_lost)
