@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/buf.h"
 
@@ -56,6 +57,15 @@ size_t text_hidden_len(const char *s);
 static inline bool text_is_printable(uint8_t c)
 {
 	return c >= ' ' && c <= '~';
+}
+static inline bool text_is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+/* Are these bytes this word? */
+static inline bool text_is(const char *s, size_t len, const char *word)
+{
+	return len == strlen(word) && memcmp(s, word, len) == 0;
 }
 bool text_equal_nocase(const char *a, const char *b);
 bool text_has_prefix(const char *s, const char *prefix);

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/text.h"
 
 enum sql_token_kind {
 	SQL_END,    /* the text ends here */
@@ -45,6 +46,13 @@ struct sql_scan {
 	/* the string before was E'..'; a string behind a line break continues it */
 	bool is_continued;
 };
+
+/* Can it stand within an unquoted name? */
+static inline bool sql_is_of_name(char c)
+{
+	return text_is_letter(c) || (c >= '0' && c <= '9') || c == '_' || c == '$' ||
+	       (c & 0x80);
+}
 
 /* Begins a scan.  The text ends at a NUL or after len bytes. */
 void sql_scan_init(struct sql_scan *s, const char *text, size_t len, bool has_escapes);

@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "base/json.h"
+#include "base/text.h"
 
 #define WELL_KNOWN "/.well-known/"
 
@@ -16,11 +17,6 @@
 enum { SEPARATOR = 1 };
 
 /* ---- of clients ---- */
-
-static bool is_letter(uint8_t c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
 
 /* RFC 6750: letters, digits and some signs, then any number of "=". */
 static bool is_bearer(const char *token, size_t len)
@@ -30,7 +26,7 @@ static bool is_bearer(const char *token, size_t len)
 	while (len && token[len - 1] == '=')
 		len--;
 	for (size_t i = 0; i < len; i++)
-		if (!is_letter((uint8_t)token[i]) &&
+		if (!text_is_letter(token[i]) &&
 		    !memchr(signs, token[i], sizeof(signs) - 1))
 			return false;
 	return len > 0;
@@ -66,7 +62,7 @@ static const char *find_auth(struct cursor *c, const uint8_t **auth, size_t *len
 		c->at = end + 1;
 		if (!size)
 			break;
-		while (key < size && is_letter(pair[key]))
+		while (key < size && text_is_letter(pair[key]))
 			key++;
 		if (!key || key == size || pair[key] != '=')
 			return "a pair has no key or no value";

@@ -1,13 +1,10 @@
-/*
- * Reads, checks and copies attributes of SCRAM messages.  The two sides know their
- * order.
- */
 #include "auth/scram_message.h"
 
 #include <string.h>
 
 #include "auth/base64.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 enum { NONCE_LEN = 18 };
 
@@ -35,14 +32,10 @@ int scram_reader_init(
 	return 0;
 }
 
-static bool is_letter(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 char scram_next_letter(const struct scram_reader *r)
 {
-	if (!r->at || r->end - r->at < 2 || !is_letter(r->at[0]) || r->at[1] != '=')
+	if (!r->at || r->end - r->at < 2 || !text_is_letter(r->at[0]) ||
+	    r->at[1] != '=')
 		return '\0';
 	return r->at[0];
 }

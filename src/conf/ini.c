@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/text.h"
+
 static bool is_space(char c)
 {
 	return c == ' ' || (c >= '\t' && c <= '\r');
@@ -15,8 +17,8 @@ static bool is_space(char c)
 
 static bool is_key_char(char c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-	       (c >= '0' && c <= '9') || (c != '\0' && strchr("_.-*", c));
+	return text_is_letter(c) || (c >= '0' && c <= '9') ||
+	       (c != '\0' && strchr("_.-*", c));
 }
 
 void ini_init(struct ini *ini, char *text, size_t len)

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/text.h"
 #include "pool/pins.h"
 #include "relay/listen_hub.h"
 #include "session/listen_sender.h"
@@ -98,11 +99,6 @@ void listen_note_text(struct client *client, const char *text, size_t len,
 	check_memory(l, &l->sent);
 }
 
-static bool is_tag(const char *tag, size_t len, const char *wanted)
-{
-	return len == strlen(wanted) && memcmp(tag, wanted, len) == 0;
-}
-
 static void commit(struct listening *l)
 {
 	buf_put(&l->done, l->run.bytes, l->run.len);
@@ -120,25 +116,25 @@ void listen_note_tag(struct client *client, const char *tag, size_t len)
 		l->is_undone = true;
 		while (take_sent(l, false))
 			;
-	} else if (is_tag(tag, len, "UNLISTEN")) {
+	} else if (text_is(tag, len, "UNLISTEN")) {
 		while (take_sent(l, true))
 			;
 		if (l->sent.len)
 			buf_put_str(&l->run, (char *)l->sent.bytes);
 		check_memory(l, &l->run);
 		take_sent(l, false);
-	} else if (is_tag(tag, len, "DISCARD ALL")) {
+	} else if (text_is(tag, len, "DISCARD ALL")) {
 		/* it is committed at once, whatever fails behind it */
 		buf_put_str(&l->run, "");
 		check_memory(l, &l->run);
 		commit(l);
-	} else if (is_tag(tag, len, "COMMIT")) {
+	} else if (text_is(tag, len, "COMMIT")) {
 		commit(l);
-	} else if (is_tag(tag, len, "SAVEPOINT")) {
+	} else if (text_is(tag, len, "SAVEPOINT")) {
 		if (!l->has_savepoint)
 			l->run_safe = l->run.len;
 		l->has_savepoint = true;
-	} else if (is_tag(tag, len, "ROLLBACK")) {
+	} else if (text_is(tag, len, "ROLLBACK")) {
 		/* TO SAVEPOINT takes back what came behind the first one at most */
 		l->run.len = l->has_savepoint ? l->run_safe : 0;
 		l->is_undone = l->has_savepoint;

@@ -1,12 +1,9 @@
-/*
- * Session state that clients leave behind on servers: counts what each client leaves.
- * The pool decides when a server is cleaned.
- */
 #include "relay/session_state.h"
 
 #include <string.h>
 
 #include "base/map.h"
+#include "base/text.h"
 #include "pool/pins.h"
 #include "pool/pool.h"
 #include "relay/kept.h"
@@ -290,11 +287,6 @@ static void count_all(struct client *client, struct server *server, uint16_t kin
 		session_state_count(client, first_kind(kinds));
 }
 
-static bool is_tag(const char *tag, size_t len, const char *wanted)
-{
-	return len == strlen(wanted) && memcmp(tag, wanted, len) == 0;
-}
-
 /* Whether a statement with this tag may end what keeps a server, or make some of it. */
 static bool tag_may_end(const char *tag, size_t len)
 {
@@ -320,14 +312,14 @@ static void note_tag(
 	if (session_state_are_kept(server)) {
 		/* the server tells what is left, see pin_question.h */
 		server->link.pin.made |= kinds;
-		if (is_tag(tag, len, "CALL") || is_tag(tag, len, "DO"))
+		if (text_is(tag, len, "CALL") || text_is(tag, len, "DO"))
 			server->link.pin.made |= LEAK_UNSEEN;
 		server->link.pin.lasting |= kinds & LEAK_BIT(LOAD);
 		/* without either nothing is there that could end */
 		if (server->link.pin.kinds || server->kept)
 			server->link.pin.may_have_ended |= tag_may_end(tag, len);
 		if (cleared == LEAK_KINDS ||
-		    (server->link.pin.resets_all && is_tag(tag, len, "RESET")))
+		    (server->link.pin.resets_all && text_is(tag, len, "RESET")))
 			server->link.pin.lasting &= LEAK_BIT(LOAD);
 		return;
 	}

@@ -5,17 +5,13 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/text.h"
 #include "wire/effects_look.h"
 
 /* ---- strings ---- */
 
 /* A longer string is no date. */
 enum { CLOCK_MAX = 64 };
-
-static bool is_letter(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
 
 static bool is_clock_word(const char *word, size_t len)
 {
@@ -37,7 +33,7 @@ static bool is_clock(const struct sql_token *t)
 		return false;
 	while (at < end) {
 		word = at;
-		while (at < end && is_letter(*at))
+		while (at < end && text_is_letter(*at))
 			at++;
 		if (at > word && is_clock_word(word, (size_t)(at - word)))
 			return true;

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "wire/sql_calls.h"
+#include "wire/sql_scan.h"
 #include "wire/vars.h"
 
 static const char resetting[] = "-";
@@ -371,12 +372,6 @@ bool kept_settings_put(const struct kept_settings *wanted,
 
 /* ---- names that a text sets ---- */
 
-static bool is_of_name(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-	       (c >= '0' && c <= '9') || c == '_' || c == '$' || (c & 0x80);
-}
-
 /* Behind a comment that may begin here. */
 static const char *skip_comment(const char *at, const char *end)
 {
@@ -418,7 +413,7 @@ static const char *skip_name(const char *at, const char *end)
 {
 	for (;;) {
 		const char *from = at, *next;
-		while (at < end && (is_of_name(*at) || strchr("\".&", *at)))
+		while (at < end && (sql_is_of_name(*at) || strchr("\".&", *at)))
 			at++;
 		next = skip_blanks(at, end);
 		if (next == at || next == end ||
@@ -434,7 +429,7 @@ static const char *skip_word(const char *at, const char *end, const char *word)
 	size_t len = strlen(word);
 
 	if ((size_t)(end - at) < len || strncasecmp(at, word, len) != 0 ||
-	    (at + len < end && is_of_name(at[len])))
+	    (at + len < end && sql_is_of_name(at[len])))
 		return NULL;
 	return at + len;
 }
@@ -451,7 +446,7 @@ static bool put_name(const char *name, size_t len, struct buf *names)
 		char c = name[i];
 		if (c == '"')
 			continue;
-		if ((!is_of_name(c) && c != '.') || (c & 0x80)) {
+		if ((!sql_is_of_name(c) && c != '.') || (c & 0x80)) {
 			names->len = from;
 			return false;
 		}
@@ -519,7 +514,7 @@ struct setting_names setting_names_of_text(
 	len = (size_t)(end - text);
 	found.is_unknown = memchr(text, '(', len) && sql_calls_has_escaped_name(text, len);
 	for (const char *at = text; at < end; at++) {
-		if ((*at | 0x20) != 's' || (at > text && is_of_name(at[-1])))
+		if ((*at | 0x20) != 's' || (at > text && sql_is_of_name(at[-1])))
 			continue;
 		const char *near =
 		    end - at > LOOKED_AT_MOST ? at + LOOKED_AT_MOST : end;
@@ -562,7 +557,7 @@ bool setting_names_of_bind(const uint8_t *bind, size_t size, struct buf *names)
 		bool may_be = dot && dot != value && dot != value + len - 1 &&
 			      !(*value >= '0' && *value <= '9');
 		for (size_t i = 0; may_be && i < len; i++)
-			may_be = is_of_name(value[i]) || value[i] == '.';
+			may_be = sql_is_of_name(value[i]) || value[i] == '.';
 		is_known = (!may_be || put_name(value, len, names)) && is_known;
 	}
 	return is_known && !c.overrun;

@@ -1,10 +1,6 @@
-/*
- * Tells from CommandComplete tags and function oids which session state was left
- * behind.  The relay counts the kinds, cleans the server or refuses the statement.
- */
 #include "wire/leak.h"
 
-#include <string.h>
+#include "base/text.h"
 
 #define ANY NULL
 
@@ -46,11 +42,6 @@ uint16_t leak_of_function(uint32_t oid)
 
 /* ---- tags ---- */
 
-static bool is_tag(const char *tag, size_t len, const char *wanted)
-{
-	return len == strlen(wanted) && memcmp(tag, wanted, len) == 0;
-}
-
 bool leak_may_matter(const char *tag, size_t len)
 {
 	switch (len ? tag[0] : 'S') {
@@ -68,15 +59,15 @@ bool leak_may_matter(const char *tag, size_t len)
 
 static uint16_t cleared_by(uint16_t expected, const char *tag, size_t len)
 {
-	if (is_tag(tag, len, "DISCARD ALL"))
+	if (text_is(tag, len, "DISCARD ALL"))
 		return LEAK_KINDS;
-	if (is_tag(tag, len, "DISCARD TEMP"))
+	if (text_is(tag, len, "DISCARD TEMP"))
 		return LEAK_BIT(TEMP);
-	if (is_tag(tag, len, "DEALLOCATE ALL"))
+	if (text_is(tag, len, "DEALLOCATE ALL"))
 		return LEAK_BIT(PREPARE);
-	if (is_tag(tag, len, "CLOSE CURSOR ALL"))
+	if (text_is(tag, len, "CLOSE CURSOR ALL"))
 		return LEAK_BIT(CURSOR);
-	if (is_tag(tag, len, "UNLISTEN") && (expected & LEAK_UNLISTEN_ALL))
+	if (text_is(tag, len, "UNLISTEN") && (expected & LEAK_UNLISTEN_ALL))
 		return LEAK_BIT(LISTEN);
 	return 0;
 }
@@ -88,8 +79,8 @@ static uint16_t of_any(struct leak_watch *watch, const char *tag, size_t len)
 	uint16_t due = watch->expected & (uint16_t)~watch->met &
 		       (LEAK_BIT(TEMP) | LEAK_BIT(ADVISORY) | LEAK_BIT(CONFIG));
 
-	if (is_tag(tag, len, "BEGIN") || is_tag(tag, len, "SET") ||
-	    is_tag(tag, len, "START TRANSACTION"))
+	if (text_is(tag, len, "BEGIN") || text_is(tag, len, "SET") ||
+	    text_is(tag, len, "START TRANSACTION"))
 		return 0;
 	watch->met |= due;
 	return due;
@@ -101,7 +92,7 @@ uint16_t leak_of_tag(
 	uint16_t kinds = 0;
 
 	*cleared = cleared_by(watch->expected, tag, len);
-	if (is_tag(tag, len, "SET")) {
+	if (text_is(tag, len, "SET")) {
 		/* Which SET this tag belongs to is unknown when several are in flight.
 		 * The kinds that leave something behind are taken first, so that none
 		 * is missed. */
@@ -116,7 +107,7 @@ uint16_t leak_of_tag(
 		return bit & LEAK_KINDS;
 	}
 	for (int i = 0; i < LEAK_KIND_COUNT; i++)
-		if (rows[i].tag && is_tag(tag, len, rows[i].tag))
+		if (rows[i].tag && text_is(tag, len, rows[i].tag))
 			kinds |= (uint16_t)(1 << i);
 	if (watch->expected & LEAK_HARMLESS_PREPARE)
 		kinds &= (uint16_t)~LEAK_BIT(PREPARE);

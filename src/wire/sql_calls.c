@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "wire/sql_hint.h"
+#include "wire/sql_scan.h"
 
 /* A name is longer than what is read of it. */
 enum { NAME_MOST = 256 };
@@ -89,12 +90,6 @@ static int compare(const void *key, const void *element)
 	return order ? order : -(other[word->len] != '\0');
 }
 
-static bool is_of_name(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-	       (c >= '0' && c <= '9') || c == '_' || c == '$' || (c & 0x80);
-}
-
 /* The end of what stands before `at`, without blanks.  NULL: it may be a comment. */
 static const char *skip_back(const char *text, const char *at)
 {
@@ -126,7 +121,7 @@ static const char *skip_name(const char *text, const char *end)
 				at--;
 			while (at > text && at[-1] != '"');
 			at -= at > text;
-		} else if (is_of_name(at[-1]) || at[-1] == '.') {
+		} else if (sql_is_of_name(at[-1]) || at[-1] == '.') {
 			at--;
 		} else {
 			return at;
@@ -152,7 +147,7 @@ static bool is_table(const char *text, const char *at)
 
 	if (!end)
 		return false;
-	while (word.at > text && is_of_name(word.at[-1]))
+	while (word.at > text && sql_is_of_name(word.at[-1]))
 		word.at--;
 	word.len = (size_t)(end - word.at);
 	for (size_t i = 0; i < sizeof(before_table) / sizeof(before_table[0]); i++)
@@ -172,7 +167,7 @@ static bool may_be_call(const char *text, const char *at)
 
 	if (!end)
 		return true;
-	if (end == text || !(is_of_name(end[-1]) || end[-1] == '"'))
+	if (end == text || !(sql_is_of_name(end[-1]) || end[-1] == '"'))
 		return false;
 	begin = skip_name(text, end);
 	if (!begin)
