@@ -32,7 +32,6 @@ void dns_zones_configure(struct dns_zones *zones, uint64_t period_us);
 /* Adds a name to its zone, which is what follows its first dot; a name without a dot
  * has none. */
 void dns_zones_add(struct dns_zones *zones, const char *host, struct node *name);
-size_t dns_zones_count(const struct dns_zones *zones);
 /* Calls fn for each zone, in order of their names. */
 void dns_zones_walk(const struct dns_zones *zones,
     void (*fn)(void *ctx, const struct dns_zone_view *zone), void *ctx);

@@ -33,13 +33,10 @@ struct client_snapshot {
 void client_snapshot_begin(struct client_snapshot *snapshot, struct site *site);
 /* Adds a client, which is borrowed and is removed if it ends. */
 void client_snapshot_add(struct client_snapshot *snapshot, struct client *client);
-/* The next client that still exists; each is returned once.  NULL: there are no more.
- */
-struct client *client_snapshot_next(struct client_snapshot *snapshot);
-/* As client_snapshot_next; for a client that has gone and of which something was kept,
- * returns NULL and sets *kept to that, which the snapshot still owns.  NULL for both:
- * there are no more. */
-struct client *client_snapshot_next_or_kept(
+/* The next client that still exists; each is returned once.  For one that has gone and
+ * of which something was kept, returns NULL and sets *kept to that, which the snapshot
+ * still owns.  NULL for both: there are no more. */
+struct client *client_snapshot_next(
     struct client_snapshot *snapshot, const void **kept);
 /* Frees the snapshot's memory and removes it from the site's list. */
 void client_snapshot_end(struct client_snapshot *snapshot, struct site *site);

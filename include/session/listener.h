@@ -21,8 +21,22 @@ struct listener {
 	char *path;        /* owned: socket file to be removed at the end; NULL: none */
 };
 
-/* Stop and start accepting.  Meanwhile connections wait in the kernel's queue. */
-void listener_stop(struct listener *listener);
-void listener_start(struct listener *listener);
+/* Stops accepting, until listener_start.  Meanwhile connections wait in the kernel's
+ * queue. */
+static inline void listener_stop(struct listener *listener)
+{
+	listener->is_stopped = true;
+	watch_off(listener->watch);
+}
+
+static inline void listener_start(struct listener *listener)
+{
+	if (!listener->is_stopped)
+		return;
+	listener->is_stopped = false;
+	/* a pause after a failed accept() ends by its own deadline */
+	if (listener->pause.at_us == UINT64_MAX)
+		watch_on(listener->watch);
+}
 
 #endif

@@ -12,10 +12,6 @@
 #include "auth/key_cache.h"
 #include "session/site.h"
 
-/* Makes site->key_cache, which is empty. */
-void salted_init(struct site *site);
-/* Wipes and frees the cache.  Call it after the helper threads have ended. */
-void salted_done(struct site *site);
 /* Empties the cache, because passwords may have changed. */
 void salted_forget_all(struct site *site);
 

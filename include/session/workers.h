@@ -152,14 +152,15 @@ void workers_broadcast(
 void workers_spread(
     struct site *site, workers_broadcast_fn *fn, const void *what, size_t size);
 
+/* For any site: runs fn for this member as soon as it can, with a copy of the data. */
+void workers_send(
+    struct worker *to, workers_broadcast_fn *fn, const void *what, size_t size);
 /* For any site: runs fn for this one now, and for each other one as soon as it can. */
 void workers_tell(struct site *site, workers_site_fn *fn);
 
 /* Broadcasts have numbers, for what changes sites while one is given: if it left a
- * site that had not carried it out, and comes to one that has, it has
- * missed it.  One that is given in another way than by these functions
- * begins with workers_begin_broadcast, and each site says workers_follow_broadcast
- * before it carries it out. */
+ * site that had not carried it out, and comes to one that has, it has missed it.  Each
+ * site says workers_follow_broadcast before it carries one out. */
 unsigned workers_begin_broadcast(struct site *control);
 void workers_follow_broadcast(struct site *site, unsigned number);
 /* Has the receiver of a connection applied a broadcast that its sender had not applied

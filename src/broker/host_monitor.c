@@ -13,10 +13,8 @@
  * has not been told the addresses of its hosts. */
 enum { SURVEY_US = 1000000, SHORTLY_US = 10000 };
 
-/* A hint on its way to the control site. */
+/* A hint for the control site. */
 struct hint {
-	struct thread_message message;
-	struct site *control;
 	/* a pool has logged in there, and its server has reported this */
 	struct host_report report;
 	int port;
@@ -408,8 +406,10 @@ static void hint_neighbours(struct host_monitor *m, const struct watched_host *h
 	}
 }
 
-static void take_hint(struct host_monitor *m, const struct hint *hint)
+static void take_hint(struct site *site, const void *what)
 {
+	struct host_monitor *m = site->host_monitor;
+	const struct hint *hint = what;
 	struct watched_host *w;
 
 	if (!m || m->is_over)
@@ -429,19 +429,12 @@ static void take_hint(struct host_monitor *m, const struct hint *hint)
 	deadline_set(m->site->loop, &m->survey_due, now_of(m));
 }
 
-static void hint_arrived(struct thread_message *message)
-{
-	struct hint *hint = container_of(message, struct hint, message);
-
-	take_hint(hint->control->host_monitor, hint);
-	mem_free(hint);
-}
-
 void host_monitor_hint(
     struct site *site, const struct host *host, const struct host_report *report)
 {
 	const char *name = host->name ? host->name : "";
-	struct hint *hint = mem_zero(sizeof(*hint) + strlen(name) + 1);
+	size_t size = sizeof(struct hint) + strlen(name) + 1;
+	struct hint *hint = mem_zero(size);
 
 	strcpy(hint->name, name);
 	hint->has_name = host->name != NULL;
@@ -449,14 +442,12 @@ void host_monitor_hint(
 	hint->has_report = report != NULL;
 	if (report)
 		hint->report = *report;
-	if (workers_is_control(site)) {
-		take_hint(site->host_monitor, hint);
-		mem_free(hint);
-		return;
-	}
-	hint->message.handle = hint_arrived;
-	hint->control = workers_control(site->worker->workers)->site;
-	workers_post(workers_control(site->worker->workers), &hint->message);
+	if (workers_is_control(site))
+		take_hint(site, hint);
+	else
+		workers_send(
+		    workers_control(site->worker->workers), take_hint, hint, size);
+	mem_free(hint);
 }
 
 void host_monitor_init(struct site *site)

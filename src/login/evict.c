@@ -1,7 +1,3 @@
-/*
- * Chooses and closes clients in mid-login.  listen.c calls it when it cannot accept a
- * connection for lack of descriptors, and when there are too many strangers.
- */
 #include "login/evict.h"
 
 #include "base/mem.h"
@@ -66,37 +62,34 @@ static bool evict_oldest(struct site *site, uint64_t spared_id, uint64_t age_us)
 /* Goes from worker to worker until one has such a client: twice around, because those
  * that have just come are spared at first, and at last to where it began. */
 struct search {
-	struct thread_message message;
-	struct workers *workers;
 	unsigned from, at, round;
 	/* the newcomer, which may have gone to another worker meanwhile */
 	uint64_t spared_id;
 };
 
-static void search_on(struct search *s)
+static void search_at(struct site *site, const void *what);
+
+static void search_on(struct workers *workers, struct search s)
 {
 	do
-		s->at = s->at == s->workers->worker_count ? 0 : s->at + 1;
-	while (s->at == s->from ? s->round++ == 0
-				: workers_is_unresponsive(s->workers, s->at));
-	workers_post(&s->workers->members[s->at], &s->message);
+		s.at = s.at == workers->worker_count ? 0 : s.at + 1;
+	while (
+	    s.at == s.from ? s.round++ == 0 : workers_is_unresponsive(workers, s.at));
+	workers_send(&workers->members[s.at], search_at, &s, sizeof(s));
 }
 
-static void search_arrived(struct thread_message *message)
+static void search_at(struct site *site, const void *what)
 {
-	struct search *s = container_of(message, struct search, message);
-	struct site *site = s->workers->members[s->at].site;
+	const struct search *s = what;
 	uint64_t age_us = s->round == 0 ? EVICT_AGE_US : 0;
 
 	/* some may have gone meanwhile; and mailboxes that are being freed take nothing
 	 */
-	if (site->shutdown == SHUTDOWN_NOW ||
-	    !strangers_are_too_many(site->strangers, site_settings(site)) ||
-	    evict_oldest(site, s->at == s->from ? 0 : s->spared_id, age_us) ||
-	    s->at == s->from)
-		mem_free(s);
-	else
-		search_on(s);
+	if (site->shutdown != SHUTDOWN_NOW &&
+	    strangers_are_too_many(site->strangers, site_settings(site)) &&
+	    !evict_oldest(site, s->at == s->from ? 0 : s->spared_id, age_us) &&
+	    s->at != s->from)
+		search_on(site->worker->workers, *s);
 }
 
 void evict_for(struct client *newest, enum strangers_verdict verdict)
@@ -112,10 +105,7 @@ void evict_for(struct client *newest, enum strangers_verdict verdict)
 		return;
 	if (evict_oldest(newest->conn.site, own ? newest->conn.id : 0, 0) || !own)
 		return;
-	struct search *s = mem_zero(sizeof(*s));
-	s->message.handle = search_arrived;
-	s->workers = own->workers;
-	s->from = s->at = own->index;
-	s->spared_id = newest->conn.id;
-	search_on(s);
+	search_on(own->workers,
+	    (struct search){
+		.from = own->index, .at = own->index, .spared_id = newest->conn.id});
 }

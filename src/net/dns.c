@@ -497,7 +497,7 @@ void dns_on_zone(struct dns *dns, dns_zone_fn *told, void *ctx)
 
 size_t dns_zone_count(const struct dns *dns)
 {
-	return dns_zones_count(&dns->zones);
+	return dns->zones.turns.count;
 }
 
 void dns_walk_zones(const struct dns *dns,

@@ -210,11 +210,6 @@ void dns_zones_add(struct dns_zones *zones, const char *host, struct node *name)
 
 /* ---- for SHOW ---- */
 
-size_t dns_zones_count(const struct dns_zones *zones)
-{
-	return zones->turns.count;
-}
-
 static int compare_names(const void *a, const void *b)
 {
 	const struct dns_zone *const *x = a, *const *y = b;

@@ -33,30 +33,16 @@ struct vacating {
 	struct vacate_statement statement;
 };
 
-struct vacate_message {
-	struct thread_message message;
-	struct site *to;
-	struct vacate_statement statement;
-};
-
-static void close_resting(struct site *site, const struct vacate_statement *statement)
+static void close_resting(struct site *site, const void *what)
 {
+	const struct vacate_statement *statement = what;
 	const char *name = statement->names, *from = name + strlen(name) + 1;
 	struct verdict v;
 
-	while ((v = vacate_next(site->catalog, name, from, statement->is_there)).kind ==
-	       VERDICT_RETIRE)
+	while (site->shutdown != SHUTDOWN_NOW &&
+	       (v = vacate_next(site->catalog, name, from, statement->is_there)).kind ==
+		   VERDICT_RETIRE)
 		server_retire(slot_server(v.slot), v.text);
-}
-
-static void arrived(struct thread_message *message)
-{
-	struct vacate_message *m =
-	    container_of(message, struct vacate_message, message);
-
-	if (m->to->shutdown != SHUTDOWN_NOW)
-		close_resting(m->to, &m->statement);
-	mem_free(m);
 }
 
 static void end(struct vacating *v)
@@ -78,16 +64,10 @@ static void look(struct deadline *due)
 		return;
 	}
 	close_resting(site, &v->statement);
-	for (unsigned i = 0; own && i < own->workers->worker_count; i++) {
-		struct worker *to = &own->workers->members[i];
-		if (to == own)
-			continue;
-		struct vacate_message *m = mem_zero(sizeof(*m));
-		m->message.handle = arrived;
-		m->to = to->site;
-		m->statement = v->statement;
-		workers_post(to, &m->message);
-	}
+	for (unsigned i = 0; own && i < own->workers->worker_count; i++)
+		if (i != own->index)
+			workers_send(&own->workers->members[i], close_resting,
+			    &v->statement, sizeof(v->statement));
 	if (++v->looks < LOOKS)
 		deadline_set(site->loop, &v->look, loop_now(site->loop) + LOOK_US);
 	else

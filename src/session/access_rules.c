@@ -1,7 +1,3 @@
-/*
- * HBA rules and ident maps with a reference count.  auth/hba.c and auth/ident.c apply
- * them.
- */
 #include "session/access_rules.h"
 
 #include "base/mem.h"

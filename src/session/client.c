@@ -1,7 +1,3 @@
-/*
- * One client as an object.  Its messages are handled by listen.c, login.c and its
- * service.
- */
 #include "session/client.h"
 
 #include <assert.h>

@@ -26,8 +26,7 @@ void client_snapshot_add(struct client_snapshot *snapshot, struct client *client
 	snapshot->clients[snapshot->count++] = client;
 }
 
-struct client *client_snapshot_next_or_kept(
-    struct client_snapshot *snapshot, const void **kept)
+struct client *client_snapshot_next(struct client_snapshot *snapshot, const void **kept)
 {
 	while (snapshot->at < snapshot->count) {
 		size_t at = snapshot->at++;
@@ -37,17 +36,6 @@ struct client *client_snapshot_next_or_kept(
 	}
 	*kept = NULL;
 	return NULL;
-}
-
-struct client *client_snapshot_next(struct client_snapshot *snapshot)
-{
-	struct client *client;
-	const void *kept;
-
-	do
-		client = client_snapshot_next_or_kept(snapshot, &kept);
-	while (kept);
-	return client;
 }
 
 void client_snapshot_end(struct client_snapshot *snapshot, struct site *site)

@@ -1,7 +1,3 @@
-/*
- * Cuts a stream into messages, shows them to the owner, keeps what was not taken, and
- * closes.  It knows the frames of messages, not their meaning.
- */
 #include "session/conn.h"
 
 #include <assert.h>

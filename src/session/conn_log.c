@@ -1,6 +1,3 @@
-/*
- * What the log calls a connection, as a tag and as fields.
- */
 #include "session/conn_log.h"
 
 #include <stdio.h>

@@ -1,6 +1,3 @@
-/*
- * How a connection leaves a thread or process, and how another one takes it over.
- */
 #include "session/conn_move.h"
 
 #include <string.h>

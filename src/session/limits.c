@@ -1,6 +1,3 @@
-/*
- * Finds the value of a limit for one client.  Other files enforce it.
- */
 #include "session/limits.h"
 
 #include <stdio.h>

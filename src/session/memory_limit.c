@@ -1,6 +1,3 @@
-/*
- * Compares the resident memory with memory_limit.  Any thread may ask.
- */
 #include "session/memory_limit.h"
 
 #include <stdatomic.h>

@@ -1,6 +1,3 @@
-/*
- * The choice of clients that go to another worker.
- */
 #include "session/migrate.h"
 
 #include "pool/activity.h"

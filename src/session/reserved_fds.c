@@ -1,7 +1,3 @@
-/*
- * Spare descriptors.  login/listen.c decides at the descriptor limit what they are used
- * for.
- */
 #include "session/reserved_fds.h"
 
 #include <fcntl.h>

@@ -1,7 +1,3 @@
-/*
- * Derives salted passwords for SCRAM on helper threads, and keeps those with which a
- * login has succeeded.
- */
 #include "session/salted.h"
 
 #include <string.h>
@@ -12,16 +8,6 @@
 
 /* With more derivations in the queue, it counts as busy (salted_is_busy). */
 enum { BUSY_COUNT = 64 };
-
-void salted_init(struct site *site)
-{
-	site->key_cache = key_cache_new(KEY_CACHE_ENTRIES);
-}
-
-void salted_done(struct site *site)
-{
-	key_cache_free(&site->key_cache);
-}
 
 void salted_forget_all(struct site *site)
 {

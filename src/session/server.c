@@ -1,7 +1,3 @@
-/*
- * One server connection as an object: while it is idle, while a reset or check query
- * runs, and at its end.  The pool decides what happens with it.
- */
 #include "session/server.h"
 
 #include <string.h>

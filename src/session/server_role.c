@@ -1,7 +1,3 @@
-/*
- * Reads the role of a server from what it reports.  The pool decides what follows from
- * it.
- */
 #include "session/server_role.h"
 
 #include <string.h>

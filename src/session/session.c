@@ -1,11 +1,10 @@
-/*
- * Makes and frees the part of struct site that belongs to the session floor.
- */
 #include "session/session.h"
 
 #include <unistd.h>
 
 #include "auth/digest.h"
+#include "auth/helpers.h"
+#include "auth/key_cache.h"
 #include "base/text.h"
 #include "session/cancel_keys.h"
 #include "session/client.h"
@@ -16,13 +15,41 @@
 #include "session/oauth_issuers.h"
 #include "session/passwords.h"
 #include "session/reserved_fds.h"
-#include "session/salted.h"
 #include "session/server.h"
-#include "session/site_helpers.h"
 #include "session/strangers.h"
 #include "session/switchover.h"
 #include "session/tickets.h"
 #include "session/workers.h"
+
+static void helpers_answered(void *ctx, int fd)
+{
+	struct site *site = ctx;
+	(void)fd;
+	helpers_collect(site->helpers);
+}
+
+/* The loop delivers the results of the helper threads. */
+static int helpers_begin(struct site *site, struct err *err)
+{
+	struct helpers_mutex *mutex =
+	    site->worker ? site->worker->workers->mutex : NULL;
+
+	site->helpers = helpers_new(HELPERS_ASK_THREADS, HELPERS_ASK_QUEUE, mutex, err);
+	if (!site->helpers)
+		return -1;
+	site->external_watch = watch_new(
+	    site->loop, helpers_fd(site->helpers), WATCH_READ, helpers_answered, site);
+	return 0;
+}
+
+/* Ends the threads, waits for them, and drops the jobs that still wait. */
+static void helpers_end(struct site *site)
+{
+	if (site->external_watch)
+		watch_free(&site->external_watch);
+	if (site->helpers)
+		helpers_free(&site->helpers);
+}
 
 int session_init(struct site *site, struct err *err)
 {
@@ -50,11 +77,11 @@ int session_init(struct site *site, struct err *err)
 	if (gethostname(site->hostname, sizeof(site->hostname) - 1) != 0)
 		site->hostname[0] = '\0';
 	switchover_init(site);
-	salted_init(site);
+	site->key_cache = key_cache_new(KEY_CACHE_ENTRIES);
 	passwords_init(site);
 	oauth_issuers_init(site);
 	tickets_init(site);
-	return site_helpers_init(site, err);
+	return helpers_begin(site, err);
 }
 
 void session_keep_salts(struct site *site, const struct settings *settings)
@@ -100,8 +127,8 @@ void session_done(struct site *site)
 	switchover_done(site);
 	client_snapshot_forget_all(site);
 	dispatch_done(site);
-	site_helpers_done(site);
-	salted_done(site);
+	helpers_end(site);
+	key_cache_free(&site->key_cache);
 	passwords_done(site);
 	oauth_issuers_done(site);
 	tickets_done(site);

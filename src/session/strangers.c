@@ -1,6 +1,3 @@
-/*
- * Clients in mid-login, counted by their addresses.
- */
 #include "session/strangers.h"
 
 #include <pthread.h>

@@ -1,7 +1,3 @@
-/*
- * Makes TLS contexts from the configuration.  net/tls implements TLS; login/listen.c
- * and broker/server_tls.c begin it on connections.
- */
 #include "session/tls_setup.h"
 
 #include <pthread.h>

@@ -1,6 +1,3 @@
-/*
- * Places, messages and calls between the threads of one process.
- */
 #include "session/workers.h"
 
 #include <errno.h>
@@ -15,8 +12,8 @@
 #include "base/mem.h"
 #include "session/cancel_keys.h"
 #include "session/memory_limit.h"
-#include "session/oauth_issuers_kept.h"
-#include "session/passwords_kept.h"
+#include "session/oauth_issuers.h"
+#include "session/passwords.h"
 #include "session/strangers.h"
 #include "session/tickets.h"
 #include "wire/prepared.h"
@@ -281,7 +278,7 @@ unsigned workers_each_own_first(struct site *site, workers_fn *fn, void *ctx)
 
 /* ---- broadcasts, which every worker runs ---- */
 
-/* For one that does not answer. */
+/* For one that does not answer, or is only told. */
 struct deferred_call {
 	struct thread_message message;
 	struct worker *to;
@@ -318,6 +315,12 @@ static void defer_call(struct worker *to, const struct broadcast *broadcast)
 	deferred->number = broadcast->number;
 	memcpy(deferred->what, broadcast->what, broadcast->size);
 	workers_post(to, &deferred->message);
+}
+
+void workers_send(
+    struct worker *to, workers_broadcast_fn *fn, const void *what, size_t size)
+{
+	defer_call(to, &(struct broadcast){fn, what, size, 0});
 }
 
 static void run_broadcast(struct site *site, void *ctx)
@@ -378,35 +381,15 @@ void workers_all(struct site *site, workers_site_fn *fn)
 	workers_broadcast(site, run_plain, &fn, sizeof(fn));
 }
 
-struct site_call {
-	struct thread_message message;
-	struct site *to;
-	workers_site_fn *fn;
-};
-
-static void site_call_arrived(struct thread_message *message)
-{
-	struct site_call *call = container_of(message, struct site_call, message);
-
-	call->fn(call->to);
-	mem_free(call);
-}
-
 void workers_tell(struct site *site, workers_site_fn *fn)
 {
+	const struct broadcast call = {run_plain, &fn, sizeof(fn), 0};
 	const struct worker *own = site->worker;
 
 	fn(site);
-	for (unsigned i = 0; own && i <= own->workers->worker_count; i++) {
-		struct worker *to = &own->workers->members[i];
-		if (to == own)
-			continue;
-		struct site_call *call = mem_zero(sizeof(*call));
-		call->message.handle = site_call_arrived;
-		call->to = to->site;
-		call->fn = fn;
-		workers_post(to, &call->message);
-	}
+	for (unsigned i = 0; own && i <= own->workers->worker_count; i++)
+		if (i != own->index)
+			defer_call(&own->workers->members[i], &call);
 }
 
 /* ---- events that only one site logs ---- */

@@ -1,7 +1,3 @@
-/*
- * SHOW: the table of views, and everything that is the same for all views.  The walkers
- * in views_*.c write the rows.
- */
 #include "views/show.h"
 
 #include <assert.h>

@@ -80,7 +80,7 @@ bool view_databases_part(struct rows *rows, size_t most)
 	return walk_databases(rows, most, put_database);
 }
 
-void view_databases(struct rows *rows)
+static void put_databases(struct rows *rows, put_database_fn *put)
 {
 	size_t count;
 	struct database **databases =
@@ -88,8 +88,13 @@ void view_databases(struct rows *rows)
 
 	for (size_t i = 0; i < count; i++)
 		if (is_shown(databases[i]))
-			put_database(rows, databases[i]);
+			put(rows, databases[i]);
 	free(databases);
+}
+
+void view_databases(struct rows *rows)
+{
+	put_databases(rows, put_database);
 }
 
 static void put_hosts(struct rows *rows, const struct database *db)
@@ -123,14 +128,7 @@ static void put_hosts(struct rows *rows, const struct database *db)
 
 void view_hosts(struct rows *rows)
 {
-	size_t count;
-	struct database **databases =
-	    catalog_sorted_databases(rows->site->catalog, &count);
-
-	for (size_t i = 0; i < count; i++)
-		if (is_shown(databases[i]))
-			put_hosts(rows, databases[i]);
-	free(databases);
+	put_databases(rows, put_hosts);
 }
 
 bool view_hosts_part(struct rows *rows, size_t most)

@@ -288,7 +288,7 @@ bool view_clients_part(struct rows *rows, struct called *called, size_t most)
 	const void *instead;
 
 	for (; most > 0; most--) {
-		client = client_snapshot_next_or_kept(&called->snapshot, &instead);
+		client = client_snapshot_next(&called->snapshot, &instead);
 		kept = instead;
 		if (client) {
 			put_client(rows, client);
@@ -317,6 +317,20 @@ void view_clients(struct rows *rows)
 	view_clients_end(&called);
 }
 
+static bool walk_clients(struct rows *rows, size_t most, const struct list *clients,
+    void (*put)(struct rows *rows, const struct client *client))
+{
+	const struct node *node;
+
+	for (; most > 0; most--) {
+		node = list_walk_next(&rows->site->client_walk, clients);
+		if (!node)
+			return false;
+		put(rows, container_of(node, struct client, site_node));
+	}
+	return true;
+}
+
 void view_clients_begin(struct site *site)
 {
 	list_walk_begin(&site->client_walk, &site->clients);
@@ -324,16 +338,7 @@ void view_clients_begin(struct site *site)
 
 bool view_clients_walk(struct rows *rows, size_t most)
 {
-	struct site *site = rows->site;
-	const struct node *node;
-
-	for (; most > 0; most--) {
-		node = list_walk_next(&site->client_walk, &site->clients);
-		if (!node)
-			return false;
-		put_client(rows, container_of(node, struct client, site_node));
-	}
-	return true;
+	return walk_clients(rows, most, &rows->site->clients, put_client);
 }
 
 void view_cancels_begin(struct site *site)
@@ -343,16 +348,7 @@ void view_cancels_begin(struct site *site)
 
 bool view_cancels_walk(struct rows *rows, size_t most)
 {
-	struct site *site = rows->site;
-	const struct node *node;
-
-	for (; most > 0; most--) {
-		node = list_walk_next(&site->client_walk, &site->cancel_clients);
-		if (!node)
-			return false;
-		put_cancel(rows, container_of(node, struct client, site_node));
-	}
-	return true;
+	return walk_clients(rows, most, &rows->site->cancel_clients, put_cancel);
 }
 
 static void put_servers_of(

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/mem.h"
 #include "pool/kept.h"
 #include "pool/pool.h"
 #include "pool/stats.h"
-#include "session/latency_walk.h"
 #include "session/workers.h"
 #include "views/views.def"
 #include "views/views.h"
@@ -194,44 +194,105 @@ void view_totals(struct rows *rows)
 
 /* ---- SHOW LATENCY ---- */
 
-struct latency_view {
-	struct rows *rows;
-	struct latency_totals all;
+/* The histograms of one database and user, of the pools of all sites together. */
+struct durations {
+	const char *database, *user;
+	/* NULL where nothing was counted; recent: see pool/latency.h */
+	struct histogram *total[LATENCY_KINDS], *recent[LATENCY_KINDS];
+	size_t key_len;
+	char key[]; /* both names, each with its NUL */
 };
 
-static void put_kind(
-    struct rows *rows, const struct latency_totals *totals, enum latency_kind kind)
+static void durations_free(struct durations *sum)
 {
-	const char *database = totals->database, *user = totals->user;
-	const struct histogram *total = totals->total[kind];
-	const struct histogram *recent = totals->recent[kind];
+	for (int kind = 0; kind < LATENCY_KINDS; kind++) {
+		histogram_free(&sum->total[kind]);
+		histogram_free(&sum->recent[kind]);
+	}
+	mem_free(sum);
+}
+
+static struct durations *durations_of(struct map *sums, const struct pool *pool)
+{
+	size_t database_len = strlen(pool->database->name) + 1,
+	       user_len = strlen(pool->user->name) + 1;
+	struct durations *sum = mem_zero(sizeof(*sum) + database_len + user_len);
+	sum->key_len = database_len + user_len;
+	memcpy(sum->key, pool->database->name, database_len);
+	memcpy(sum->key + database_len, pool->user->name, user_len);
+	sum->database = sum->key;
+	sum->user = sum->key + database_len;
+	struct durations *known = map_get(sums, sum->key, sum->key_len);
+
+	if (known) {
+		durations_free(sum);
+		return known;
+	}
+	map_put(sums, sum->key, sum->key_len, sum);
+	return sum;
+}
+
+static void add_durations(struct site *site, void *ctx)
+{
+	struct pool *pool;
+
+	list_for (pool, &site->catalog->pool_list, node) {
+		const struct latency *latency = catalog_durations_of(pool);
+		struct durations *sum;
+		if (!latency)
+			continue;
+		sum = durations_of(ctx, pool);
+		latency_sum(latency, sum->total, sum->recent);
+	}
+}
+
+static int compare_durations(const void *a, const void *b)
+{
+	const struct durations *const *x = a, *const *y = b;
+	int result = strcmp((*x)->database, (*y)->database);
+
+	return result ? result : strcmp((*x)->user, (*y)->user);
+}
+
+static void put_kind(
+    struct rows *rows, const struct durations *sum, enum latency_kind kind)
+{
+	const char *database = sum->database, *user = sum->user;
+	const struct histogram *total = sum->total[kind], *recent = sum->recent[kind];
 
 	row_begin(rows);
 	LATENCY_COLUMNS(CELL)
 	row_end(rows);
 }
 
-static void put_latency(void *ctx, const struct latency_totals *totals)
+static void put_latency(
+    struct rows *rows, const struct durations *sum, struct durations *all)
 {
-	struct latency_view *view = ctx;
-
 	for (int kind = 0; kind < LATENCY_KINDS; kind++) {
-		if (!totals->total[kind])
+		if (!sum->total[kind])
 			continue;
-		put_kind(view->rows, totals, (enum latency_kind)kind);
-		histogram_merge(&view->all.total[kind], totals->total[kind]);
-		histogram_merge(&view->all.recent[kind], totals->recent[kind]);
+		put_kind(rows, sum, (enum latency_kind)kind);
+		histogram_merge(&all->total[kind], sum->total[kind]);
+		histogram_merge(&all->recent[kind], sum->recent[kind]);
 	}
 }
 
 void view_latency(struct rows *rows)
 {
-	struct latency_view view = {.rows = rows};
+	struct durations *all = mem_zero(sizeof(*all));
+	struct map *sums = map_new();
+	struct durations **sorted;
+	size_t count;
 
-	(void)latency_walk(rows->site, put_latency, &view);
-	for (int kind = 0; kind < LATENCY_KINDS; kind++) {
-		put_kind(rows, &view.all, (enum latency_kind)kind);
-		histogram_free(&view.all.total[kind]);
-		histogram_free(&view.all.recent[kind]);
+	(void)workers_each(rows->site, add_durations, sums);
+	sorted = (struct durations **)map_sorted(sums, &count, compare_durations);
+	for (size_t i = 0; i < count; i++) {
+		put_latency(rows, sorted[i], all);
+		durations_free(sorted[i]);
 	}
+	free(sorted);
+	map_free(&sums);
+	for (int kind = 0; kind < LATENCY_KINDS; kind++)
+		put_kind(rows, all, (enum latency_kind)kind);
+	durations_free(all);
 }

@@ -20,24 +20,25 @@ static void goes_on_without_the_dead(void **state)
 	static struct client clients[COUNT];
 	struct site site = {.loop = NULL};
 	struct client_snapshot snapshot, other;
+	const void *kept;
 
 	list_init(&site.snapshots);
 	client_snapshot_strike(&site, &clients[0]);
 	client_snapshot_begin(&snapshot, &site);
 	client_snapshot_begin(&other, &site);
-	assert_null(client_snapshot_next(&snapshot));
+	assert_null(client_snapshot_next(&snapshot, &kept));
 	for (size_t i = 0; i < COUNT; i++)
 		client_snapshot_add(&snapshot, &clients[i]);
 	client_snapshot_add(&other, &clients[5]);
 	for (size_t i = 0; i < 100; i++)
-		assert_ptr_equal(client_snapshot_next(&snapshot), &clients[i]);
+		assert_ptr_equal(client_snapshot_next(&snapshot, &kept), &clients[i]);
 	client_snapshot_strike(&site, &clients[5]);
 	client_snapshot_strike(&site, &clients[100]);
 	client_snapshot_strike(&site, &clients[199]);
 	for (size_t i = 101; i < 199; i++)
-		assert_ptr_equal(client_snapshot_next(&snapshot), &clients[i]);
-	assert_null(client_snapshot_next(&snapshot));
-	assert_null(client_snapshot_next(&other));
+		assert_ptr_equal(client_snapshot_next(&snapshot, &kept), &clients[i]);
+	assert_null(client_snapshot_next(&snapshot, &kept));
+	assert_null(client_snapshot_next(&other, &kept));
 	client_snapshot_end(&snapshot, &site);
 	client_snapshot_strike(&site, &clients[1]);
 	client_snapshot_end(&other, &site);
@@ -72,25 +73,24 @@ static void keeps_something_of_those_who_go(void **state)
 		client_snapshot_add(&keeper, &clients[i]);
 		client_snapshot_add(&other, &clients[i]);
 	}
-	assert_ptr_equal(client_snapshot_next_or_kept(&keeper, &kept), &clients[0]);
+	assert_ptr_equal(client_snapshot_next(&keeper, &kept), &clients[0]);
 	assert_null(kept);
 	client_snapshot_leave(&site, &clients[0]); /* was visited */
 	client_snapshot_strike(&site, &clients[1]);
 	client_snapshot_leave(&site, &clients[2]);
 	client_snapshot_leave(&site, &clients[COUNT - 1]);
-	assert_null(client_snapshot_next_or_kept(&keeper, &kept));
+	assert_null(client_snapshot_next(&keeper, &kept));
 	assert_int_equal(*(const size_t *)kept, 2);
 	for (size_t i = 3; i < COUNT - 1; i++) {
-		assert_ptr_equal(
-		    client_snapshot_next_or_kept(&keeper, &kept), &clients[i]);
+		assert_ptr_equal(client_snapshot_next(&keeper, &kept), &clients[i]);
 		assert_null(kept);
-		assert_ptr_equal(client_snapshot_next(&other), &clients[i]);
+		assert_ptr_equal(client_snapshot_next(&other, &kept), &clients[i]);
 	}
-	assert_null(client_snapshot_next_or_kept(&keeper, &kept));
+	assert_null(client_snapshot_next(&keeper, &kept));
 	assert_int_equal(*(const size_t *)kept, COUNT - 1);
-	assert_null(client_snapshot_next_or_kept(&keeper, &kept));
+	assert_null(client_snapshot_next(&keeper, &kept));
 	assert_null(kept);
-	assert_null(client_snapshot_next(&other));
+	assert_null(client_snapshot_next(&other, &kept));
 	client_snapshot_end(&other, &site);
 	client_snapshot_end(&keeper, &site);
 	assert_true(list_is_empty(&site.snapshots));
