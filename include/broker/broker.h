@@ -16,8 +16,15 @@
 
 struct server;
 
-/* Sets the site's catalog events and server events. */
+/* Makes the part of struct site that belongs to this floor, and sets the events of its
+ * catalog and servers.  Call it after session_init and before the first connection. */
 void broker_init(struct site *site);
+/* Frees what needs the catalog.  Call it when no connection is left, before
+ * catalog_free. */
+void broker_stop(struct site *site);
+/* Frees the rest.  Call it after session_done, when no helper thread is left that could
+ * use it. */
+void broker_done(struct site *site);
 
 enum broker_answer { BROKER_GRANTED, BROKER_WAIT, BROKER_REFUSED, BROKER_FULL };
 /* Asks for a server, or for the login parameters, by kind.  GRANTED: it is linked at
@@ -30,7 +37,7 @@ void broker_give(struct server *server);
 /* A cancel aimed at a released server has finished. */
 void broker_cancel_done(struct server *server);
 /* Settings or limits have changed: checks every idle server and every queue again. */
-void broker_review_all(struct site *site);
+void broker_review(struct site *site);
 /* A host name has lost this address: marks its servers there to be closed (protocol.md
  * 16).  ctx is the site; for dns_on_change. */
 void broker_lose_address(void *ctx, const char *host, const struct sock_addr *gone);

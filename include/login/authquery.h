@@ -15,9 +15,6 @@
 
 #include "session/client.h"
 
-void authquery_init(struct site *site);
-void authquery_done(struct site *site);
-
 /* Does auth_query apply to this client if its user is not in auth_file? */
 bool authquery_is_for(const struct client *client);
 

@@ -15,7 +15,6 @@ struct login;
 /* The most that may be incomplete beyond max_client_conn. */
 enum { CONSOLE_LOGINS_MOST = 100 };
 
-void console_logins_init(struct site *site);
 /* A login of the console begins.  is_full: there are more clients than max_client_conn.
  * If there are too many then, closes the oldest one that does not wait for the pooler,
  * which may be the new one. */

@@ -9,7 +9,12 @@
 
 #include "session/client.h"
 
+/* Makes the part of struct site that belongs to this floor.  Call it after session_init
+ * and before the first connection. */
 void login_init(struct site *site);
+/* Call it after session_done, when no connection and no helper thread is left that
+ * could use it. */
+void login_done(struct site *site);
 /* The login begins with a whole StartupMessage. */
 enum step login_begin(struct client *client, const struct message *m);
 /* The name that the client asked to log in as.  Only while its login lasts. */

@@ -11,10 +11,8 @@
 #include "auth/scram.h"
 #include "session/client.h"
 
-/* Call it before the first login. */
-void verifiers_init(struct site *site);
-/* Call it after the helper threads have ended. */
-void verifiers_done(struct site *site);
+/* Frees site->verifier_waits.  Call it after the helper threads have ended. */
+void verifiers_forget_all(struct site *site);
 
 /* The verifier of a user whose secret is a plain password.  It always has a salt and
  * the number of rounds; it has keys only if user->has_adhoc_keys is set.  The user owns

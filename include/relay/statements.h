@@ -16,8 +16,8 @@
 
 struct text_facts;
 
-/* Must statements be tracked for this client on this server? */
-bool statements_are_tracked(const struct client *client, const struct server *server);
+/* Must statements be tracked for this client? */
+bool statements_are_tracked(const struct client *client);
 /* A client was linked to the server, and nothing is in flight. */
 void statements_link(struct server *server);
 /* The link ends. */
@@ -40,8 +40,6 @@ enum statement_fate statements_rewrite(struct client *client, struct server *ser
 /* A rewritten Query was sent, which ends the unnamed statement as every Query does. */
 void statements_queried(struct client *client, struct server *server);
 
-/* As statements_are_tracked, for a client without a server. */
-bool statements_are_tracked_at_rest(const struct client *client);
 /* A Close of a client without a server.  STATEMENT_DONE: it was answered;
  * STATEMENT_FORWARD: a server has to answer it; or STATEMENT_MORE. */
 enum statement_fate statements_close_at_rest(

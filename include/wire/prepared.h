@@ -156,13 +156,10 @@ struct prepared_text *prepared_names_find(struct prepared_names *n, const char *
  * which the client has prepared it; 0: unknown. */
 struct prepared_text *prepared_names_look(
     struct prepared_names *n, const char *name, uint32_t *generation);
-/* Sets that generation of a name that exists. */
-void prepared_names_date(
-    struct prepared_names *n, const char *name, uint32_t generation);
-/* Puts a name, or replaces what it stands for; takes a reference of its own.  Its
- * generation is 0.  -1: no memory. */
-int prepared_names_put(
-    struct prepared_names **n, const char *name, struct prepared_text *text);
+/* Puts a name, or replaces what it stands for; takes a reference of its own.  -1: no
+ * memory. */
+int prepared_names_put(struct prepared_names **n, const char *name,
+    struct prepared_text *text, uint32_t generation);
 /* Marks all names as doubtful: the server may have forgotten the statements in a way
  * that the pooler cannot see. */
 void prepared_names_doubt(struct prepared_names *n);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "broker/dial.h"
+#include "broker/dial_turn.h"
 #include "broker/host_monitor.h"
 #include "broker/login_params.h"
 #include "broker/transfer.h"
@@ -452,6 +453,21 @@ void broker_init(struct site *site)
 	site->catalog->view.post = post_note;
 	site->catalog->view.post_ctx = site;
 	site->server_events = &broker_server_events;
+	dial_init(site);
+	dial_turn_init(site);
+	host_monitor_init(site);
+}
+
+void broker_stop(struct site *site)
+{
+	dial_turn_done(site);
+}
+
+void broker_done(struct site *site)
+{
+	host_monitor_done(site);
+	slab_free(&site->dial_slab);
+	slab_free(&site->runner_slab);
 }
 
 enum broker_answer broker_ask(struct request *request, enum request_kind kind,
@@ -498,7 +514,7 @@ void broker_cancel_done(struct server *server)
 	broker_place(server, &v);
 }
 
-void broker_review_all(struct site *site)
+void broker_review(struct site *site)
 {
 	static const enum slot_state resting[] = {SLOT_IDLE, SLOT_USED};
 	struct pool *pool;
@@ -513,6 +529,8 @@ void broker_review_all(struct site *site)
 				on_review(slot_server(slot));
 		broker_schedule_at(site, pool);
 	}
+	dial_turn_review(site);
+	host_monitor_review(site);
 }
 
 void broker_schedule(struct pool *pool)

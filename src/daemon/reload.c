@@ -1,23 +1,108 @@
-/*
- * Puts a loaded snapshot in force and logs what it changes.  loaded_config.c loads it;
- * the catalog applies it to databases and users.
- */
 #include "daemon/reload.h"
 
+#include <stdatomic.h>
 #include <time.h>
 
-#include "base/errors.h"
-#include "daemon/config_apply.h"
+#include "broker/broker.h"
+#include "cancel/peers.h"
 #include "daemon/config_diff.h"
 #include "login/listen.h"
 #include "metrics/metrics.h"
+#include "net/dns.h"
 #include "session/oauth_issuers.h"
 #include "session/passwords.h"
 #include "session/salted.h"
+#include "session/session.h"
 #include "session/tickets.h"
 #include "session/workers.h"
 
-/* ---- taking over ---- */
+/* What changes when all sites take over a new snapshot. */
+struct config_apply {
+	struct config *config;      /* one reference, as of the next two members */
+	struct access_rules *rules; /* NULL: auth_type needs no rules */
+	struct tls_setup *tls;
+	struct userlist *users; /* one reference; NULL: the list in force stays */
+	atomic_uint refs;       /* one for each site that has to take it over */
+	bool is_obsoleting; /* TLS settings of servers have changed: their connections
+			       are replaced */
+	bool is_tls_only;
+};
+
+static void apply_unref(struct config_apply *a)
+{
+	if (atomic_fetch_sub(&a->refs, 1) > 1)
+		return;
+	config_unref(&a->config);
+	access_rules_unref(&a->rules);
+	tls_setup_unref(&a->tls);
+	userlist_unref(&a->users);
+	mem_free(a);
+}
+
+/* ---- one site takes over ---- */
+
+/* Every site reports the same change; only the control site logs it. */
+static void note_change(void *ctx, const char *text)
+{
+	const struct site *site = ctx;
+
+	if (workers_is_control(site))
+		log_put(site->log, LEVEL_WARNING | KIND_RELOAD, NULL, "%s", text);
+}
+
+static void apply_to(struct site *site, const struct config_apply *a)
+{
+	const struct settings *s = &a->config->settings;
+
+	if (!a->is_tls_only)
+		catalog_adopt(site->catalog, a->config, a->users, note_change, site);
+	if (a->is_obsoleting)
+		catalog_mark_dirty(site->catalog, NULL);
+	/* logins and connections keep the old rules and contexts that they hold
+	 * references to */
+	struct access_rules *old_rules = site->rules;
+	struct tls_setup *old_tls = site->tls;
+	site->rules = access_rules_ref(a->rules);
+	site->tls = tls_setup_ref(a->tls);
+	access_rules_unref(&old_rules);
+	tls_setup_unref(&old_tls);
+	if (a->is_tls_only)
+		return;
+	site->net.rounds = s->sbuf_loopcnt;
+	dns_configure(
+	    site->dns, s->dns_max_ttl, s->dns_nxdomain_ttl, s->dns_zone_check_period);
+	session_review(site);
+	broker_review(site);
+	peers_review(site);
+}
+
+/* ---- all sites take over ---- */
+
+static void adopt(struct site *site, const void *what)
+{
+	struct config_apply *a = *(struct config_apply *const *)what;
+
+	apply_to(site, a);
+	apply_unref(a);
+}
+
+static void apply_to_all(struct site *control, const struct loaded_config *running,
+    const struct loaded_config *next, bool is_tls_only)
+{
+	struct config_apply *a = mem_zero(sizeof(*a));
+
+	a->refs = workers_site_count(control);
+	a->config = config_ref(next->config);
+	a->rules = access_rules_ref(next->rules);
+	a->tls = tls_setup_ref(next->tls ? next->tls : running->tls);
+	a->users = userlist_ref(next->users);
+	a->is_obsoleting = running->tls && next->tls &&
+			   tls_setup_is_obsoleting(running->tls, next->tls);
+	a->is_tls_only = is_tls_only;
+	workers_broadcast(control, adopt, &a, sizeof(a));
+}
+
+/* ---- the process takes over ---- */
 
 void reload_configure_log(struct daemon *d, const struct settings *s)
 {
@@ -61,9 +146,7 @@ void reload_adopt(struct daemon *d, struct loaded_config *next)
 	    "configuration of %s: %zu databases, %zu users, %zu peers",
 	    next->config->file, next->config->database_count, next->config->user_count,
 	    next->config->peer_count);
-	struct config_apply *apply = config_apply_new(&d->in_force, next);
-	config_apply_spread(site, apply);
-	config_apply_unref(&apply);
+	apply_to_all(site, &d->in_force, next, false);
 	loaded_config_take(&d->in_force, next);
 	listen_apply_settings(site);
 	metrics_review(site);
@@ -84,10 +167,7 @@ void reload_changed_tls(struct daemon *d)
 	if (loaded_config_load_tls(&next, &d->in_force) > 0) {
 		log_put(d->site.log, LEVEL_LOG | KIND_TLS, NULL,
 		    "certificate files have changed, using them");
-		struct config_apply *apply = config_apply_new(&d->in_force, &next);
-		config_apply_limit_to_tls(apply);
-		config_apply_spread(&d->site, apply);
-		config_apply_unref(&apply);
+		apply_to_all(&d->site, &d->in_force, &next, true);
 		loaded_config_take(&d->in_force, &next);
 		metrics_review(&d->site);
 	}

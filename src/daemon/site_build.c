@@ -1,7 +1,3 @@
-/*
- * Builds and frees the floors of one site.  daemon.c and worker_threads.c decide which
- * sites there are.
- */
 #include "daemon/site_build.h"
 
 #include <string.h>
@@ -9,13 +5,11 @@
 #include "admin/console.h"
 #include "admin/wait.h"
 #include "broker/broker.h"
-#include "broker/broker_floor.h"
 #include "broker/host_monitor.h"
 #include "cancel/peers.h"
 #include "login/listen.h"
-#include "login/login_floor.h"
+#include "login/login.h"
 #include "relay/relay.h"
-#include "relay/relay_floor.h"
 #include "session/migrate.h"
 #include "session/session.h"
 #include "session/tls_setup.h"
@@ -126,10 +120,10 @@ int site_build(struct site *site, const struct settings *settings,
 	/* the other floors are made even if this fails, because site_build_free frees
 	 * all of them */
 	int rc = session_init(site, err);
-	broker_floor_init(site);
+	broker_init(site);
 	peers_init(site);
-	relay_floor_init(site);
-	login_floor_init(site);
+	relay_init(site);
+	login_init(site);
 	site->waits = waits_new(site);
 	catalog_set_service(site->catalog, &relay_service);
 	catalog_add_admin(site->catalog, &console_service);
@@ -208,13 +202,13 @@ void site_build_free(struct site *site)
 	if (site->catalog) {
 		migrate_end(site);
 		waits_free(&site->waits);
-		broker_floor_stop(site);
+		broker_stop(site);
 		catalog_free(&site->catalog);
 		session_done(site);
-		login_floor_done(site);
-		relay_floor_done(site);
+		login_done(site);
+		relay_done(site);
 		peers_done(site);
-		broker_floor_done(site);
+		broker_done(site);
 		vars_schema_free(&site->vars);
 		access_rules_unref(&site->rules);
 		tls_setup_unref(&site->tls);

@@ -461,12 +461,12 @@ static int take_names(const struct handoff *m, struct client *client,
 	for (size_t i = 0; i < from->count; i++) {
 		const struct record_statement *s = &from->list[i];
 		struct prepared_text *text = s->name ? find_text(m, s) : NULL;
-		if (!text || prepared_names_put(&client->names, s->name, text) < 0)
+		if (!text || prepared_names_put(&client->names, s->name, text,
+				 generation_of(
+				     text, atomic_load(prepared_registry_generation(
+					       client->conn.site->prepared,
+					       client->database->config->dbname)))) < 0)
 			return -1;
-		prepared_names_date(client->names, s->name,
-		    generation_of(text, atomic_load(prepared_registry_generation(
-					    client->conn.site->prepared,
-					    client->database->config->dbname))));
 		has_doubt = has_doubt || s->is_marked;
 	}
 	/* the doubt only causes more checks than needed */

@@ -22,16 +22,6 @@ struct lookup {
 
 static const struct request_ops lookup_request_ops;
 
-void authquery_init(struct site *site)
-{
-	site->lookups = map_new();
-}
-
-void authquery_done(struct site *site)
-{
-	map_free(&site->lookups);
-}
-
 static const char *auth_user_of(const struct database *db)
 {
 	return text_or_null(scope_auth_user(scope_of_database(db)));

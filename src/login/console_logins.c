@@ -1,14 +1,6 @@
-/*
- * The list of incomplete logins of the console, in the order of their beginning.
- */
 #include "login/console_logins.h"
 
 #include "login/login_state.h"
-
-void console_logins_init(struct site *site)
-{
-	list_init(&site->console_logins);
-}
 
 /* The oldest login whose client has its turn, or else the new one. */
 static struct login *choose_leaver(const struct list *logins)

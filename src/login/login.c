@@ -1,13 +1,9 @@
-/*
- * The steps of a login: startup parameters, look-up of database and user, the password
- * exchange, the wait for the pool's login parameters, and the hand-over to the service.
- * Nothing that a client sends is forwarded to a server here.
- */
 #include "login/login.h"
 
 #include <assert.h>
 #include <string.h>
 
+#include "auth/digest.h"
 #include "auth/secret.h"
 #include "base/text.h"
 #include "broker/broker.h"
@@ -22,6 +18,7 @@
 #include "login/proof.h"
 #include "login/spelling.h"
 #include "login/startup.h"
+#include "login/verifiers.h"
 #include "pool/credentials.h"
 #include "session/client_transfer.h"
 #include "session/memory_limit.h"
@@ -39,7 +36,24 @@ static const struct request_ops login_request_ops;
 void login_init(struct site *site)
 {
 	site->login_slab = slab_new(&site->mem, "login_cache", sizeof(struct login));
-	console_logins_init(site);
+	list_init(&site->console_logins);
+	site->lookups = map_new();
+	site->verifier_waits = map_new();
+	site->no_secret = mem_zero(sizeof(*site->no_secret));
+	secret_init(site->no_secret, "");
+	site->sha256 = digest_new("SHA256");
+	site->md5 = digest_new("MD5");
+}
+
+void login_done(struct site *site)
+{
+	verifiers_forget_all(site);
+	map_free(&site->lookups);
+	slab_free(&site->login_slab);
+	secret_done(site->no_secret);
+	mem_free(site->no_secret);
+	digest_free(&site->sha256);
+	digest_free(&site->md5);
 }
 
 static void login_free(struct client *client)

@@ -1,19 +1,9 @@
-/*
- * SCRAM verifiers of users whose secret is a plain password: salt and rounds are made
- * at once, the keys are derived on a helper thread, once for all logins that wait for
- * them.
- */
 #include "login/verifiers.h"
 
 #include <string.h>
 
 #include "login/login_state.h"
 #include "session/salted.h"
-
-void verifiers_init(struct site *site)
-{
-	site->verifier_waits = map_new();
-}
 
 /* One key_job, and the logins that wait for it. */
 struct verifier_wait {
@@ -128,7 +118,7 @@ void verifiers_leave(struct client *client)
 	login->verifier_wait = NULL;
 }
 
-void verifiers_done(struct site *site)
+void verifiers_forget_all(struct site *site)
 {
 	struct verifier_wait *wait;
 	size_t at = 0;

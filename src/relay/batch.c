@@ -44,7 +44,7 @@ static struct requests requests_of(struct client *client, struct server *server)
 	struct requests r = {
 	    .client = client,
 	    .server = server,
-	    .is_tracked = statements_are_tracked(client, server),
+	    .is_tracked = statements_are_tracked(client),
 	};
 
 	if (!r.is_tracked) {

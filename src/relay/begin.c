@@ -1,6 +1,3 @@
-/*
- * The BEGIN of a client that has no server: recognized, answered, and sent later.
- */
 #include "relay/begin.h"
 
 #include <string.h>
@@ -91,7 +88,7 @@ static void read_replay(
 	size_t left = m->have + conn_behind(&client->conn, &behind);
 	const char *name;
 
-	if (left != m->have + m->behind || !statements_are_tracked_at_rest(client))
+	if (left != m->have + m->behind || !statements_are_tracked(client))
 		return;
 	if (m->type == 'P' && !takes_whole(&at, &left, 'P', &c->parse))
 		return;

@@ -1,7 +1,3 @@
-/*
- * The timeouts of a client and of the server that it is linked to: when each is
- * reached, and what happens then.
- */
 #include "relay/clocks.h"
 
 #include "base/time_us.h"

@@ -1,6 +1,3 @@
-/*
- * Decides whether a text is common.  relay/shared_unnamed does what follows from that.
- */
 #include "relay/common_texts.h"
 
 #include "relay/begin.h"

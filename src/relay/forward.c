@@ -1,8 +1,3 @@
-/*
- * A client's message on its way to the server: sent as it is, under other names, with
- * messages of the pooler before it, or not at all; and what the client must wait for
- * behind it.
- */
 #include "relay/forward.h"
 
 #include "relay/batch.h"
@@ -287,7 +282,7 @@ static enum step forward(struct client *client, struct server *server,
 	bool is_tracked =
 	    (memchr("PBDCQ", m->type, 5) ||
 		(m->type == 'E' && !list_is_empty(&server->link.portals))) &&
-	    statements_are_tracked(client, server);
+	    statements_are_tracked(client);
 	bool is_text = m->type == 'Q' || m->type == 'P';
 	enum step step = STEP_NEXT;
 	const char *text;
@@ -356,7 +351,7 @@ static enum step pass_plain_query(
 {
 	/* it ends the unnamed statement, and a replay can begin after it */
 	server->link.is_replay_spoilt = false;
-	if (client->unnamed && statements_are_tracked(client, server))
+	if (client->unnamed && statements_are_tracked(client))
 		unnamed_forget(client);
 	return forward_as_is(client, server, m);
 }

@@ -1,6 +1,3 @@
-/*
- * Begins and ends links.  relay.c, forward.c and back.c handle the messages in between.
- */
 #include "relay/link.h"
 
 #include "base/mem.h"
@@ -110,7 +107,7 @@ void link_end(struct client *client, struct server *server)
 	client->xact_us = 0;
 	/* where statements are tracked, the client's text is sent again instead */
 	bool is_kept = server->link.unnamed.is_owned && !client->unnamed &&
-		       !statements_are_tracked(client, server);
+		       !statements_are_tracked(client);
 
 	server->unnamed_client = is_kept ? client->conn.id : 0;
 	client->unnamed_server = is_kept ? server->conn.id : 0;

@@ -1,6 +1,3 @@
-/*
- * Waits for the connections that listen.
- */
 #include "relay/listen_fence.h"
 
 #include <string.h>

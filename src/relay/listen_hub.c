@@ -1,6 +1,3 @@
-/*
- * The connection that listens: its commands, and where its notifications go.
- */
 #include "relay/listen_hub.h"
 
 #include <stdio.h>

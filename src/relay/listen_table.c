@@ -1,6 +1,3 @@
-/*
- * The tables of a site: pools, their channels, and who subscribes to them.
- */
 #include "relay/listen_table.h"
 
 #include <string.h>

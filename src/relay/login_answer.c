@@ -1,6 +1,3 @@
-/*
- * Builds answers and keeps those that were built lately.
- */
 #include "relay/login_answer.h"
 
 #include <string.h>

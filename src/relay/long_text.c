@@ -1,6 +1,3 @@
-/*
- * Keeps, sends and frees texts in parts.
- */
 #include "relay/long_text.h"
 
 #include <string.h>

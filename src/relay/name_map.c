@@ -1,7 +1,3 @@
-/*
- * Answers in which the pooler's name of a statement becomes the client's.  The tags of
- * the ledger say which answer it is.
- */
 #include "relay/name_map.h"
 
 #include <string.h>

@@ -1,7 +1,3 @@
-/*
- * Parameters between a client and the server that it is linked to.  wire/vars keeps and
- * compares the values.
- */
 #include "relay/params.h"
 
 #include <string.h>

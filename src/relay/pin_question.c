@@ -294,7 +294,7 @@ bool pin_question_ask(struct server *server, struct client *client, bool has_rea
 		return false;
 	/* statements that are not tracked are executed unseen */
 	if (!has_ready && (pin->kinds & LEAK_BIT(PREPARE)) &&
-	    !statements_are_tracked(client, server))
+	    !statements_are_tracked(client))
 		pin->made |= LEAK_UNSEEN;
 	pin->asked = kinds_to_ask(server);
 	if (!pin->asked && !pin->made)

@@ -9,23 +9,33 @@
 
 #include "broker/broker.h"
 #include "cancel/drain.h"
+#include "handoff/record.h"
 #include "relay/back.h"
 #include "relay/begin.h"
 #include "relay/clocks.h"
+#include "relay/common_texts.h"
 #include "relay/forward.h"
+#include "relay/kept.h"
 #include "relay/link.h"
 #include "relay/listen.h"
 #include "relay/listen_fence.h"
+#include "relay/listen_hub.h"
 #include "relay/login_answer.h"
-#include "relay/relay_handoff.h"
+#include "relay/long_text.h"
+#include "relay/name_map.h"
+#include "relay/replay.h"
+#include "relay/server_prepared.h"
 #include "relay/session_state.h"
 #include "relay/slow_log.h"
 #include "relay/statements.h"
 #include "relay/unnamed.h"
+#include "relay/vacate.h"
 #include "session/client.h"
 #include "session/memory_limit.h"
 #include "session/server.h"
+#include "session/workers.h"
 #include "wire/message.h"
+#include "wire/prepared.h"
 
 /* A Query or Parse up to this size must be complete before a server is asked for. */
 enum { WHOLE_TEXT_MAX = 16 * 1024 };
@@ -444,7 +454,64 @@ static void relay_adopt(struct client *client)
 	clocks_arm_rest(client);
 }
 
-/* ---- clients from another process ---- */
+/* ---- clients that go to another process or site, or come from there ---- */
+
+/* A link with many small objects (statements that are being prepared, rewritten
+ * commands) is not moved: that state ends soon, at the latest with the transaction. */
+static bool is_movable(const struct client *client)
+{
+	const struct server *server = client_server(client);
+
+	/* what it listens to goes nowhere: it stays until it listens no more */
+	if (!unnamed_is_certain(client) || listen_holds(client))
+		return false;
+	if (!server)
+		return true;
+
+	const struct link *link = &server->link;
+	const struct pipeline *p = &server->pipeline;
+
+	return !link->sql && !link->journal && !link->parsing &&
+	       list_is_empty(&link->portals) && list_is_empty(&link->name_maps) &&
+	       !link->params.is_applying && !link->is_trying_again &&
+	       !link->begin_type && !p->is_lost && !p->is_uncertain && !p->strays &&
+	       !p->is_asked && !p->is_over;
+}
+
+static void describe(const struct client *client, struct record_client *out,
+    struct record_server *server)
+{
+	unnamed_describe(client, out);
+	slow_log_describe(client, out);
+	if (server)
+		replay_describe(client_server(client), server);
+}
+
+static void let_go(struct client *client)
+{
+	struct server *server = client_server(client);
+
+	/* the other process delivers what is held back of an answer */
+	if (server && server->link.replay)
+		buf_clear(&server->link.replay->described);
+	if (server)
+		link_end(client, server);
+	unnamed_forget(client);
+	slow_log_forget(client);
+}
+
+static void *pack(struct client *client)
+{
+	/* no transaction is running */
+	slow_log_forget(client);
+	return unnamed_pack(client);
+}
+
+static void unpack(struct client *client, void *packed)
+{
+	clocks_arm_rest(client);
+	unnamed_unpack(client, packed);
+}
 
 static int relay_take(struct client *client, const struct record_client *from,
     const struct record_server *from_server)
@@ -455,16 +522,27 @@ static int relay_take(struct client *client, const struct record_client *from,
 	client->request.ops = &relay_request_ops;
 	if (server)
 		conn_hand_on(&server->conn, &back_ops);
-	return relay_handoff_take(client, server, from, from_server);
+	if (unnamed_restore(client, from) < 0)
+		return -1;
+	slow_log_restore(client, from);
+	if (!server) {
+		clocks_arm_rest(client);
+		return 0;
+	}
+	link_restore(client, server, &from_server->link);
+	if (from_server->pin_names.len)
+		kept_restore_names(
+		    server, from_server->pin_names.at, from_server->pin_names.len);
+	return replay_restore(server, from_server);
 }
 
 static const struct service_moves relay_moves = {
-    .is_movable = relay_handoff_is_possible,
+    .is_movable = is_movable,
     .loosen = back_loosen,
-    .describe = relay_handoff_describe,
-    .let_go = relay_handoff_let_go,
-    .pack = relay_handoff_pack,
-    .unpack = relay_handoff_unpack,
+    .describe = describe,
+    .let_go = let_go,
+    .pack = pack,
+    .unpack = unpack,
     .take = relay_take,
 };
 
@@ -473,3 +551,49 @@ const struct service relay_service = {
     .adopt = relay_adopt,
     .moves = &relay_moves,
 };
+
+/* ---- making and unmaking ---- */
+
+/* All workers have the same bytes of texts, but each counts their uses itself. */
+static void make_registries(struct site *site)
+{
+	const struct workers *workers = site->worker ? site->worker->workers : NULL;
+
+	site->prepared =
+	    prepared_registry_new(workers ? prepared_store_ref(workers->texts)
+					  : prepared_store_new(PREPARED_PREFIX));
+	site->sql_prepared =
+	    prepared_registry_new(workers ? prepared_store_ref(workers->sql_texts)
+					  : prepared_store_new(PREPARED_SQL_PREFIX));
+}
+
+void relay_init(struct site *site)
+{
+	make_registries(site);
+	site->prepare_like = server_prepared_copy;
+	site->long_texts = long_texts_new(site->loop);
+	site->leak_table = leak_table_new();
+	site->listens = listen_table_new(site, listen_hub_drop);
+	site->login_answers = login_answers_new();
+	list_init(&site->vacating);
+	site->text_counts_slab = common_texts_slab(&site->mem);
+	site->unnamed_slab = unnamed_slab(&site->mem);
+	site->replay_slab = replay_slab(&site->mem);
+	site->name_map_slab = name_map_slab(&site->mem);
+}
+
+void relay_done(struct site *site)
+{
+	prepared_registry_free(&site->prepared);
+	prepared_registry_free(&site->sql_prepared);
+	long_texts_free(&site->long_texts);
+	leak_table_free(&site->leak_table);
+	listen_table_free(&site->listens);
+	login_answers_free(&site->login_answers);
+	vacate_stop(site);
+	common_texts_free(site);
+	slab_free(&site->text_counts_slab);
+	slab_free(&site->unnamed_slab);
+	slab_free(&site->replay_slab);
+	slab_free(&site->name_map_slab);
+}

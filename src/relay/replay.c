@@ -1,7 +1,3 @@
-/*
- * Keeps a copy of what a client sent since its last Sync.  statements.c and back.c
- * decide when it is sent again.
- */
 #include "relay/replay.h"
 
 #include <string.h>

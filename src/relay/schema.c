@@ -1,6 +1,3 @@
-/*
- * Notices changes of the schema.  wire/effects examines texts and knows the tags.
- */
 #include "relay/schema.h"
 
 #include "relay/replay.h"

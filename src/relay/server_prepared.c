@@ -1,7 +1,3 @@
-/*
- * The prepared statements of one server connection.  Clients and their names are not
- * known here.
- */
 #include "relay/server_prepared.h"
 
 #include <stdlib.h>

@@ -1,7 +1,3 @@
-/*
- * Rewrites PREPARE, EXECUTE and DEALLOCATE to the pooler's names.  wire/prepared_sql
- * parses them.
- */
 #include "relay/sql_commands.h"
 
 #include <stdio.h>
@@ -215,10 +211,8 @@ int sql_completed(struct client *client, struct server *server, enum command_kin
 		prepared_set_spoil(server->statements, text);
 		return 0;
 	}
-	if (prepared_names_put(&client->names, name, text) < 0)
-		return -1;
-	prepared_names_date(client->names, name, server_generation(server));
-	return 0;
+	return prepared_names_put(
+	    &client->names, name, text, server_generation(server));
 }
 
 /* "cached plan must not change result type" in any language. */

@@ -1,6 +1,3 @@
-/*
- * Examines texts for what the settings in force need to know.  wire/effects scans them.
- */
 #include "relay/sql_facts.h"
 
 #include <string.h>

@@ -1,7 +1,3 @@
-/*
- * Sends PREPARE, EXECUTE and DEALLOCATE of simple queries in rewritten form, and
- * decides which answers the client gets.
- */
 #include "relay/sql_statements.h"
 
 #include <string.h>

@@ -1,8 +1,3 @@
-/*
- * Prepared statements of clients that get another server for each transaction.  Data
- * structures and the rewriting of messages are in wire/prepared, the order of answers
- * in wire/pipeline.  The code here decides what is sent in place of a client's message.
- */
 #include "relay/statements.h"
 
 #include <string.h>
@@ -25,33 +20,23 @@
 static const uint8_t parse_complete[] = {'1', 0, 0, 0, 4};
 static const uint8_t close_complete[] = {'3', 0, 0, 0, 4};
 
-bool statements_are_tracked(const struct client *client, const struct server *server)
+bool statements_are_tracked(const struct client *client)
 {
-	if (client->names)
-		return true;
-	return server_prepared_limit(server) > 0 &&
-	       pool_mode(server->slot.pool) != POOL_MODE_SESSION &&
-	       !server->slot.is_replication;
+	const struct pool *pool = client->request.in_pool.pool;
+
+	return client->names ||
+	       (scope_max_prepared_statements(scope_of_pool(pool)) > 0 &&
+		   pool_mode(pool) != POOL_MODE_SESSION && !client->replication);
 }
 
 /* ---- without a server ---- */
-
-bool statements_are_tracked_at_rest(const struct client *client)
-{
-	if (client->names)
-		return true;
-	return scope_max_prepared_statements(
-		   scope_of_pool(client->request.in_pool.pool)) > 0 &&
-	       pool_mode(client->request.in_pool.pool) != POOL_MODE_SESSION &&
-	       !client->replication;
-}
 
 enum statement_fate statements_close_at_rest(
     struct client *client, const struct message *m)
 {
 	const char *name;
 
-	if (!statements_are_tracked_at_rest(client))
+	if (!statements_are_tracked(client))
 		return STATEMENT_FORWARD;
 	if (!message_is_whole(m))
 		return STATEMENT_MORE;
@@ -180,16 +165,6 @@ static void doubt_statements(struct client *client, struct server *server)
 	prepared_names_doubt(client->names);
 }
 
-/* The name stands for the text as the server understands it now. */
-static int put_name(struct client *client, struct server *server, const char *name,
-    struct prepared_text *text)
-{
-	if (prepared_names_put(&client->names, name, text) < 0)
-		return -1;
-	prepared_names_date(client->names, name, server_generation(server));
-	return 0;
-}
-
 /* A Parse that was expected to fail has succeeded: the server had dropped statements.
  * The client's name stands for the new text now; other statements are uncertain. */
 static int parsed_again(
@@ -200,7 +175,8 @@ static int parsed_again(
 	if (m->type != '1' || !a || !a->parsed)
 		return 0;
 	doubt_statements(client, server);
-	return put_name(client, server, a->theirs, a->parsed);
+	return prepared_names_put(
+	    &client->names, a->theirs, a->parsed, server_generation(server));
 }
 
 /* Removes a name; nothing happens if there is none. */
@@ -229,7 +205,8 @@ static int add_name(struct client *client, struct server *server, uint32_t tag,
 		return -1;
 	if (server_prepared_note(server, tag, PREPARED_NAME_ADDED, name, text) < 0)
 		return -1;
-	return put_name(client, server, name, text);
+	return prepared_names_put(
+	    &client->names, name, text, server_generation(server));
 }
 
 static int send_parse(struct server *server, const struct message *m,

@@ -1,7 +1,3 @@
-/*
- * Keeps a client's unnamed statement as the client sent it, and sends it again to each
- * server on which it is used.
- */
 #include "relay/unnamed.h"
 
 #include <assert.h>

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "broker/broker.h"
-#include "broker/broker_floor.h"
 #include "cancel/peers.h"
 #include "conf/config.h"
 #include "daemon/process.h"
@@ -321,7 +320,7 @@ static int build(struct pg_client *r, struct config *config, struct err *err)
 	/* the other floors are made even if this fails, because take_apart frees all of
 	 * them */
 	rc = session_init(site, err);
-	broker_floor_init(site);
+	broker_init(site);
 	peers_init(site);
 	r->of_broker = site->server_events;
 	r->watched = *r->of_broker;
@@ -341,11 +340,11 @@ static void take_apart(struct pg_client *r)
 			return;
 		if (r->request.in_pool.pool)
 			pool_part(&r->request.in_pool);
-		broker_floor_stop(site);
+		broker_stop(site);
 		catalog_free(&site->catalog);
 		session_done(site);
 		peers_done(site);
-		broker_floor_done(site);
+		broker_done(site);
 	}
 	vars_schema_free(&site->vars);
 	tls_setup_unref(&site->tls);

@@ -183,12 +183,8 @@ void prepared_journal_fail(struct prepared_journal **jp, uint32_t tag)
 static int bring_back(const struct journal_entry *r, struct prepared_names **names,
     struct prepared_set **set)
 {
-	if (r->was_there && r->is_of_name) {
-		if (prepared_names_put(names, r->name, r->text) < 0)
-			return -1;
-		prepared_names_date(*names, r->name, r->generation);
-		return 0;
-	}
+	if (r->was_there && r->is_of_name)
+		return prepared_names_put(names, r->name, r->text, r->generation);
 	if (r->was_there) {
 		int result = prepared_set_restore(set, r->text);
 		if (r->was_spoilt && result == 0)
@@ -241,12 +237,9 @@ static bool is_there(struct journal_entry *r, struct prepared_names *names,
 static int keep(const struct journal_entry *r, struct prepared_names **names,
     struct prepared_set **set)
 {
-	if (!r->is_of_name)
-		return prepared_set_add(set, r->text);
-	if (prepared_names_put(names, r->name, r->text) < 0)
-		return -1;
-	prepared_names_date(*names, r->name, r->kept_generation);
-	return 0;
+	return r->is_of_name
+		   ? prepared_names_put(names, r->name, r->text, r->kept_generation)
+		   : prepared_set_add(set, r->text);
 }
 
 int prepared_journal_forget(struct prepared_journal *j, struct prepared_names **names,

@@ -2,7 +2,6 @@
  * The names that one client gave to prepared statements.  A client without names has no
  * object.  The caller decides whether a name may be given twice.
  */
-#include <assert.h>
 #include <string.h>
 
 #include "base/map.h"
@@ -56,15 +55,6 @@ struct prepared_text *prepared_names_look(
 	return g ? g->text : NULL;
 }
 
-void prepared_names_date(
-    struct prepared_names *n, const char *name, uint32_t generation)
-{
-	struct given_name *g = find(n, name);
-
-	assert(g);
-	g->generation = generation;
-}
-
 static struct given_name *add(struct prepared_names **np, const char *name)
 {
 	size_t size = strlen(name) + 1;
@@ -72,7 +62,6 @@ static struct given_name *add(struct prepared_names **np, const char *name)
 
 	if (!g)
 		return NULL;
-	g->is_doubtful = false;
 	memcpy(g->name, name, size);
 	if (!*np) {
 		*np = mem_zero(sizeof(**np));
@@ -82,8 +71,8 @@ static struct given_name *add(struct prepared_names **np, const char *name)
 	return g;
 }
 
-int prepared_names_put(
-    struct prepared_names **np, const char *name, struct prepared_text *text)
+int prepared_names_put(struct prepared_names **np, const char *name,
+    struct prepared_text *text, uint32_t generation)
 {
 	struct given_name *g = find(*np, name);
 	struct prepared_text *old = g ? g->text : NULL;
@@ -94,7 +83,7 @@ int prepared_names_put(
 		return -1;
 	g->text = prepared_ref(text);
 	text->clients++;
-	g->generation = 0;
+	g->generation = generation;
 	g->is_doubtful = false;
 	if (old)
 		let_text_go(old);

@@ -1,7 +1,3 @@
-/*
- * Reads the names in PREPARE, EXECUTE and DEALLOCATE as PostgreSQL does, and corrects
- * positions in their errors.  wire/effects finds where the name stands.
- */
 #include "wire/prepared_sql.h"
 
 #include <stdlib.h>

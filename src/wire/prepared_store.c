@@ -1,6 +1,3 @@
-/*
- * The store of prepared texts, under one lock.
- */
 #include "wire/prepared_store.h"
 
 #include <assert.h>

@@ -184,7 +184,7 @@ static void client_parses(struct client *c, struct server *s)
 	struct prepared_text *t = text_from_parse(name, text);
 	tag = next_tag(s);
 	note(s, tag, PREPARED_NAME_ADDED, name, t);
-	assert(!prepared_names_put(&c->names, name_of(name), t));
+	assert(!prepared_names_put(&c->names, name_of(name), t, 0));
 	if (prepared_set_has(s->set, t))
 		send_message(s, 0, tag, 0);
 	else

@@ -16,13 +16,13 @@
 #include "admin/console.h"
 #include "admin/wait.h"
 #include "base/mem.h"
-#include "broker/broker_floor.h"
+#include "broker/broker.h"
 #include "broker/host_monitor.h"
 #include "cancel/cancel.h"
 #include "cancel/peers.h"
 #include "conf/config.h"
-#include "login/login_floor.h"
-#include "relay/relay_floor.h"
+#include "login/login.h"
+#include "relay/relay.h"
 #include "session/session.h"
 #include "wire/codec.h"
 
@@ -137,10 +137,10 @@ struct rig *rig_new(const char *ini)
 	site->verbs = &rig_verbs;
 	rig->config = load(ini);
 	assert_int_equal(session_init(site, &err), 0);
-	broker_floor_init(site);
+	broker_init(site);
 	peers_init(site);
-	relay_floor_init(site);
-	login_floor_init(site);
+	relay_init(site);
+	login_init(site);
 	catalog_adopt(site->catalog, rig->config, NULL, NULL, NULL);
 	catalog_add_admin(site->catalog, &console_service);
 	site->waits = waits_new(site);
@@ -157,13 +157,13 @@ void rig_free(struct rig **r)
 	assert_true(site_client_count(site) == 0);
 	waits_free(&site->waits);
 	host_monitor_end(site);
-	broker_floor_stop(site);
+	broker_stop(site);
 	catalog_free(&site->catalog);
 	session_done(site);
-	login_floor_done(site);
-	relay_floor_done(site);
+	login_done(site);
+	relay_done(site);
 	peers_done(site);
-	broker_floor_done(site);
+	broker_done(site);
 	vars_schema_free(&site->vars);
 	net_done(&site->net);
 	loop_free(&site->loop);

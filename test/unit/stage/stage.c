@@ -14,17 +14,16 @@
 #include <unistd.h>
 
 #include "auth/userlist.h"
-#include "broker/broker_floor.h"
+#include "broker/broker.h"
 #include "broker/host_monitor.h"
 #include "cancel/peers.h"
 #include "conf/config.h"
 #include "login/listen.h"
-#include "login/login_floor.h"
+#include "login/login.h"
 #include "net/block.h"
 #include "net/sock.h"
 #include "net/tls.h"
 #include "relay/relay.h"
-#include "relay/relay_floor.h"
 #include "session/cancel_keys.h"
 #include "session/migrate.h"
 #include "session/session.h"
@@ -212,7 +211,7 @@ void stage_set(struct stage *stage, const char *name, const char *value)
 void stage_review(struct stage *stage)
 {
 	session_review(&stage->site);
-	broker_floor_review(&stage->site);
+	broker_review(&stage->site);
 	peers_review(&stage->site);
 }
 
@@ -320,10 +319,10 @@ struct stage *stage_new_in(struct workers *workers, unsigned index,
 	buf_done(&ini);
 	if (session_init(site, &err) < 0)
 		stage_fail(err.text);
-	broker_floor_init(site);
+	broker_init(site);
 	peers_init(site);
-	relay_floor_init(site);
-	login_floor_init(site);
+	relay_init(site);
+	login_init(site);
 	site->tls = tls_setup_new(stage->config, &err);
 	if (!site->tls)
 		stage_fail(err.text);
@@ -398,13 +397,13 @@ void stage_free(struct stage **s)
 	stage_close_peers(stage);
 	workers_leave(site);
 	migrate_end(site);
-	broker_floor_stop(site);
+	broker_stop(site);
 	catalog_free(&site->catalog);
 	session_done(site);
-	login_floor_done(site);
-	relay_floor_done(site);
+	login_done(site);
+	relay_done(site);
 	peers_done(site);
-	broker_floor_done(site);
+	broker_done(site);
 	vars_schema_free(&site->vars);
 	tls_setup_unref(&site->tls);
 	net_done(&site->net);

@@ -92,7 +92,7 @@ static void names_and_sets_stay_as_they_are(void **state)
 		struct prepared_text *t = text_of(r);
 		struct prepared_names *names = NULL;
 		struct prepared_set *set = NULL;
-		bool fails = is_refused_by(prepared_names_put(&names, "s", t));
+		bool fails = is_refused_by(prepared_names_put(&names, "s", t, 0));
 		assert_int_equal(prepared_names_count(names), !fails);
 		if (!fails && !is_refused_by(prepared_set_add(&set, t)))
 			assert_true(prepared_set_has(set, t));
@@ -116,7 +116,7 @@ static void what_moves_may_only_be_cleared(void **state)
 		struct prepared_text *t = text_of(r);
 		struct prepared_names *names = NULL;
 		struct prepared_set *set = NULL;
-		prepared_names_put(&names, "s", t);
+		prepared_names_put(&names, "s", t, 0);
 		prepared_set_add(&set, t);
 		prepared_unref(t);
 		prepared_names_pack(&names);
@@ -157,7 +157,7 @@ static void journal_tells_what_is_missing(void **state)
 		struct prepared_names *names = NULL;
 		struct prepared_set *set = NULL;
 		struct prepared_journal *j = NULL;
-		prepared_names_put(&names, "s", t);
+		prepared_names_put(&names, "s", t, 0);
 		prepared_set_add(&set, t);
 		if (!is_refused_by(undo(&j, &names, &set, t))) {
 			assert_ptr_equal(prepared_names_find(names, "s"), t);
@@ -183,7 +183,7 @@ static void journal_tells_what_is_not_kept(void **state)
 		struct prepared_names *names = NULL;
 		struct prepared_set *set = NULL;
 		struct prepared_journal *j = NULL;
-		prepared_names_put(&names, "s", t);
+		prepared_names_put(&names, "s", t, 0);
 		prepared_set_add(&set, t);
 		prepared_journal_note(&j, 1, PREPARED_NAME_ADDED, "s", t);
 		prepared_journal_note(&j, 1, PREPARED_SET_ADDED, NULL, t);

@@ -180,12 +180,12 @@ static void test_names_are_found_replaced_and_deleted(void **state)
 	(void)state;
 	assert_null(prepared_names_find(names, "s"));
 	assert_false(prepared_names_del(&names, "s"));
-	assert_int_equal(prepared_names_put(&names, "s", a), 0);
-	assert_int_equal(prepared_names_put(&names, "t", a), 0);
+	assert_int_equal(prepared_names_put(&names, "s", a, 0), 0);
+	assert_int_equal(prepared_names_put(&names, "t", a, 0), 0);
 	assert_int_equal(a->refs, 3);
 	assert_int_equal(a->clients, 2);
 	assert_ptr_equal(prepared_names_find(names, "s"), a);
-	assert_int_equal(prepared_names_put(&names, "s", b), 0);
+	assert_int_equal(prepared_names_put(&names, "s", b, 0), 0);
 	assert_ptr_equal(prepared_names_find(names, "s"), b);
 	assert_int_equal(a->clients, 1);
 	assert_int_equal(prepared_names_count(names), 2);
@@ -206,9 +206,9 @@ static void test_a_name_put_again_with_its_only_text(void **state)
 	struct prepared_text *a = text_of("a");
 
 	(void)state;
-	assert_int_equal(prepared_names_put(&names, "s", a), 0);
+	assert_int_equal(prepared_names_put(&names, "s", a, 0), 0);
 	prepared_unref(a);
-	assert_int_equal(prepared_names_put(&names, "s", a), 0);
+	assert_int_equal(prepared_names_put(&names, "s", a, 0), 0);
 	assert_int_equal(a->refs, 1);
 	prepared_names_clear(&names);
 	assert_null(names);
@@ -225,7 +225,7 @@ static void test_names_of_any_length(void **state)
 	(void)state;
 	memset(name, 'x', LEN);
 	name[LEN] = '\0';
-	assert_int_equal(prepared_names_put(&names, name, a), 0);
+	assert_int_equal(prepared_names_put(&names, name, a, 0), 0);
 	name[LEN - 1] = 'y';
 	assert_null(prepared_names_find(names, name));
 	name[LEN - 1] = 'x';
@@ -304,7 +304,7 @@ static void add_name(
 {
 	struct prepared_text *t = text_of(sql);
 
-	assert_int_equal(prepared_names_put(&d->names, name, t), 0);
+	assert_int_equal(prepared_names_put(&d->names, name, t, 0), 0);
 	assert_int_equal(
 	    prepared_journal_note(&d->journal, tag, PREPARED_NAME_ADDED, name, t), 0);
 	prepared_unref(t);
@@ -623,7 +623,7 @@ static void test_lists_of_names_and_sets(void **state)
 	assert_false(items[0].is_marked);
 	assert_ptr_equal(items[1].text, b);
 	assert_true(items[1].is_marked);
-	assert_int_equal(prepared_names_put(&names, "n", a), 0);
+	assert_int_equal(prepared_names_put(&names, "n", a, 0), 0);
 	prepared_names_doubt(names);
 	prepared_names_list(names, items);
 	assert_string_equal(items[0].name, "n");
@@ -711,8 +711,7 @@ static void test_names_keep_their_generation(void **state)
 	struct console_client d = {0};
 
 	(void)state;
-	assert_int_equal(prepared_names_put(&d.names, "s", a), 0);
-	prepared_names_date(d.names, "s", 6);
+	assert_int_equal(prepared_names_put(&d.names, "s", a, 6), 0);
 	assert_int_equal(generation_of(&d, "s"), 6);
 	assert_int_equal(generation_of(&d, "t"), 0);
 	assert_int_equal(
@@ -721,8 +720,7 @@ static void test_names_keep_their_generation(void **state)
 	prepared_names_del(&d.names, "s");
 	assert_int_equal(
 	    prepared_journal_note(&d.journal, 2, PREPARED_NAME_ADDED, "s", b), 0);
-	assert_int_equal(prepared_names_put(&d.names, "s", b), 0);
-	prepared_names_date(d.names, "s", 8);
+	assert_int_equal(prepared_names_put(&d.names, "s", b, 8), 0);
 	prepared_journal_fail(&d.journal, 1);
 	prepared_journal_fail(&d.journal, 2);
 	assert_int_equal(prepared_journal_undo(&d.journal, &d.names, &d.set), 0);
@@ -742,8 +740,7 @@ static void test_names_in_flight_keep_their_generation(void **state)
 	(void)state;
 	assert_int_equal(
 	    prepared_journal_note(&d.journal, 1, PREPARED_NAME_ADDED, "s", a), 0);
-	assert_int_equal(prepared_names_put(&d.names, "s", a), 0);
-	prepared_names_date(d.names, "s", 8);
+	assert_int_equal(prepared_names_put(&d.names, "s", a, 8), 0);
 	assert_int_equal(prepared_journal_forget(d.journal, &d.names, &d.set), 0);
 	assert_int_equal(generation_of(&d, "s"), 8);
 	prepared_journal_clear(&d.journal);
