@@ -1,7 +1,3 @@
-/*
- * Runs commands and checks who may give them.  command.c parses command lines, reply.c
- * sends replies.
- */
 #include "admin/verbs.h"
 
 #include <stdio.h>

@@ -1,7 +1,3 @@
-/*
- * The HBA rules as a whole: reads a file into a snapshot, and finds the rule that
- * matches a peer.  The grammar of one rule is in hba_parse.c.
- */
 #include "auth/hba.h"
 
 #include "auth/hba_rows.h"

@@ -1,7 +1,3 @@
-/*
- * Helper threads with a limited queue for each kind of job, and the list of finished
- * jobs that the loop collects.  It does not know what the jobs do.
- */
 #include "auth/helpers.h"
 
 #include <assert.h>

@@ -1,7 +1,3 @@
-/*
- * The ident file: maps from system users to database users.  The lines of a map are
- * tried in order; the first one that matches both names lets the user in.
- */
 #include "auth/ident.h"
 
 #include <stdint.h>

@@ -1,6 +1,3 @@
-/*
- * The cache of salted passwords: a map, and a list in order of use.
- */
 #include "auth/key_cache.h"
 
 #include <assert.h>

@@ -1,7 +1,3 @@
-/*
- * Fetches a password from a program or a file.  Who needs it, and for how long it is
- * kept, is known by session/passwords.c.
- */
 #include "auth/password_job.h"
 
 #include <errno.h>

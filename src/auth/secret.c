@@ -1,8 +1,3 @@
-/*
- * Stored passwords: their kinds, comparison, and PostgreSQL's md5 scheme.  SCRAM
- * exchanges are in scram_client.c and scram_server.c; here a SCRAM secret is parsed and
- * compared with a plain-text password.
- */
 #include "auth/secret.h"
 
 #include <stddef.h>

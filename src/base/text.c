@@ -1,7 +1,3 @@
-/*
- * Numbers, lists, SQL quoting, reading a file, and the tokenizer.  What tokens mean in
- * ini files, connection strings, HBA files and the console is decided elsewhere.
- */
 #include "base/text.h"
 
 #include <errno.h>

@@ -1,7 +1,3 @@
-/*
- * The exchange of a login: connect, DNS, TLS, startup packet, authentication, until the
- * server is ready for queries.
- */
 #include "broker/dial_exchange.h"
 
 #include <stdio.h>

@@ -1,7 +1,3 @@
-/*
- * The snapshot itself: references, look-ups, and copies with one setting changed.
- * config_load.c makes it from a file.
- */
 #include "conf/config.h"
 
 #include <assert.h>

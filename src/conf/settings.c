@@ -1,7 +1,3 @@
-/*
- * The table of settings: finds rows, and parses, prints and compares values.  It does
- * not know where a value comes from or what it does.
- */
 #include "conf/settings.h"
 
 #include <assert.h>

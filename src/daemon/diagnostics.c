@@ -1,6 +1,3 @@
-/*
- * Keeps diagnostics as bytes in a buffer, because most loads have none.
- */
 #include "daemon/diagnostics.h"
 
 #include <string.h>

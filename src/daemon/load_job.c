@@ -1,7 +1,3 @@
-/*
- * Loads and frees large configurations on a helper thread.  loaded_config.c knows how
- * one is loaded, reload.c what is done with it.
- */
 #include "daemon/load_job.h"
 
 #include <sys/stat.h>

@@ -1,7 +1,3 @@
-/*
- * Loads a snapshot step by step.  conf/ and auth/ read the files; reload.c applies a
- * new snapshot to databases, clients and servers.
- */
 #include "daemon/loaded_config.h"
 
 #include <errno.h>

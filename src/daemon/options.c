@@ -1,6 +1,3 @@
-/*
- * Reads the command line by the table options.def.
- */
 #include "daemon/options.h"
 
 #include <getopt.h>

@@ -1,7 +1,3 @@
-/*
- * System calls for account, background and limits.  daemon.c decides when they
- * are made.
- */
 #include "daemon/process.h"
 
 #include <errno.h>

@@ -1,7 +1,3 @@
-/*
- * PAUSE, SUSPEND, RESUME and SHUTDOWN of the whole process.  They set the mode; pools
- * and clients act on it.
- */
 #include "daemon/process_state.h"
 
 #include "admin/wait.h"

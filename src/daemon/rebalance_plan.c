@@ -1,6 +1,3 @@
-/*
- * The decision who gives clients to whom.
- */
 #include "daemon/rebalance_plan.h"
 
 /* A worker gives active clients away if it has hardly any time left and another one has

@@ -1,7 +1,3 @@
-/*
- * The steps of reloads, and the consoles that wait for their end.  loaded_config.c
- * loads, reload.c puts in force.
- */
 #include "daemon/reload_run.h"
 
 #include <string.h>

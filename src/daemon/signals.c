@@ -1,6 +1,3 @@
-/*
- * Maps signals to process verbs, and logs them in the words that operators know.
- */
 #include "daemon/signals.h"
 
 #include <signal.h>

@@ -1,7 +1,3 @@
-/*
- * The walk over everything that can be handed over, and stopping connections at message
- * boundaries.  The daemon decides when to stop.
- */
 #include "handoff/movable.h"
 
 #include <stdlib.h>

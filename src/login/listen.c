@@ -1,6 +1,3 @@
-/*
- * Listening sockets, and accepting.
- */
 #include "login/listen.h"
 
 #include <errno.h>

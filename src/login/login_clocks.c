@@ -1,7 +1,3 @@
-/*
- * The clocks of a login: its own, and those of the queues in which it waits for
- * auth_query and for the pool's first server.
- */
 #include "login/login_clocks.h"
 
 #include "base/time_us.h"

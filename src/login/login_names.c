@@ -1,6 +1,3 @@
-/*
- * Which database and which user a client means.
- */
 #include "login/login_names.h"
 
 #include <string.h>

@@ -1,8 +1,3 @@
-/*
- * The exchange in which a client proves who it is: cleartext, md5, SCRAM, GSSAPI,
- * certificates, and what LDAP, PAM or the operating system decide.  method.c has chosen
- * the method; login.c acts on the result.
- */
 #include "login/proof.h"
 
 #include <string.h>

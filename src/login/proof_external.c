@@ -1,7 +1,3 @@
-/*
- * Asks LDAP, PAM or the operating system about a client, on helper threads.
- * auth/external_auth asks LDAP and PAM; login.c acts on the answers.
- */
 #include "login/proof_external.h"
 
 #include <errno.h>

@@ -1,6 +1,3 @@
-/*
- * The phase before the first packet of a connection that comes through a proxy.
- */
 #include "login/proxy.h"
 
 #include <string.h>

@@ -1,7 +1,3 @@
-/*
- * Reads the parameters of a StartupMessage.  Users and databases are not looked up
- * here.
- */
 #include "login/startup.h"
 
 #include <stdio.h>

@@ -1,7 +1,3 @@
-/*
- * The startup phase of a client's connection, up to the StartupMessage, which login.c
- * handles.
- */
 #include "login/startup_phase.h"
 
 #include <unistd.h>

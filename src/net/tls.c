@@ -1,7 +1,3 @@
-/*
- * One TLS connection between two byte sequences: input from the peer, which it is
- * given, and output for the peer, which it puts.  It never waits and uses no socket.
- */
 #include "net/tls.h"
 
 #include <assert.h>

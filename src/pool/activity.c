@@ -1,6 +1,3 @@
-/*
- * Counts how often each client gets a server.
- */
 #include "pool/activity.h"
 
 void activity_begin(struct catalog *c)

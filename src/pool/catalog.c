@@ -1,8 +1,3 @@
-/*
- * Databases, users and pools: making, finding and dropping them, and what is done to
- * all of them.  catalog_adopt.c takes over snapshots; pool_effective.c knows limits and
- * values.
- */
 #include "pool/catalog.h"
 
 #include <assert.h>

@@ -1,7 +1,3 @@
-/*
- * The users of the catalog.  All sites share the user list; each of them makes a user
- * of its own when somebody looks for one.
- */
 #include "pool/catalog_users.h"
 
 #include <assert.h>

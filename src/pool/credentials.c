@@ -1,7 +1,3 @@
-/*
- * Keeps answers of auth_query per database and name.  The login floor asks and judges
- * the answers.
- */
 #include "pool/credentials.h"
 
 #include <string.h>

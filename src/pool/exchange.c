@@ -1,7 +1,3 @@
-/*
- * Makes the pools that workers have for one database and user a single one.  pool.c,
- * pool_next.c and conn_limits.c decide what their own worker does.
- */
 #include "pool/exchange.h"
 
 #include "base/time_us.h"

@@ -1,6 +1,3 @@
-/*
- * Keeps the texts of a failed login.
- */
 #include "pool/failure.h"
 
 #include <stdio.h>

@@ -1,6 +1,3 @@
-/*
- * Which hosts a database may use, and which primary is in force.
- */
 #include "pool/host_group.h"
 
 #include <stdio.h>

@@ -1,6 +1,3 @@
-/*
- * The life of one host: when it is asked, and what its answers and failures make of it.
- */
 #include "pool/host_watch.h"
 
 #include <inttypes.h>

@@ -1,7 +1,3 @@
-/*
- * The records of hosts: which hosts entries have, the results of attempts to reach
- * them, and their connections.  hosts_balance.c chooses among them.
- */
 #include "pool/hosts.h"
 
 #include <assert.h>

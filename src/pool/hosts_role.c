@@ -1,6 +1,3 @@
-/*
- * Compares the roles of hosts with target_session_attrs.
- */
 #include "pool/hosts_role.h"
 
 #include <string.h>

@@ -1,6 +1,3 @@
-/*
- * The lists of pools and databases that nobody uses, the longest idle first.
- */
 #include "pool/idle.h"
 
 #include "pool/pool_effective.h"

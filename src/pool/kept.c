@@ -1,6 +1,3 @@
-/*
- * Sums of what freed pools have counted.
- */
 #include "pool/kept.h"
 
 #include "base/mem.h"

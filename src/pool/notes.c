@@ -1,6 +1,3 @@
-/*
- * Answers what other workers ask for.
- */
 #include "pool/notes.h"
 
 #include <string.h>

@@ -1,6 +1,3 @@
-/*
- * The scopes of pools, logins, databases and users.
- */
 #include "pool/scopes.h"
 
 #include "base/text.h"

@@ -1,6 +1,3 @@
-/*
- * Arithmetic on counters.  pool.h and the session floor say what is counted where.
- */
 #include "pool/stats.h"
 
 /* Lists every counter, so that sums and differences cannot forget one. */

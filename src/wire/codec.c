@@ -1,6 +1,3 @@
-/*
- * Builds and reads the bodies of messages.  It has no state and decides nothing.
- */
 #include "wire/codec.h"
 
 #include <assert.h>

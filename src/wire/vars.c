@@ -1,8 +1,3 @@
-/*
- * The schema of tracked parameters, interned values and sets, and the SETs that make
- * two sets equal.  When a SET is sent and what happens to its answer is decided
- * elsewhere.
- */
 #include "wire/vars.h"
 
 #include <assert.h>
