@@ -430,7 +430,9 @@ void http_answer(struct http_request *r, int status, const char *type, const cha
 
 	assert(bytes);
 	put_headers(r, type);
-	evbuffer_add(bytes, body, strlen(body));
+	/* libevent would send it behind the headers of an answer to HEAD, too */
+	if (!http_is_head(r))
+		evbuffer_add(bytes, body, strlen(body));
 	bev = bev_of(r);
 	evhttp_send_reply(release(r), status, reason_of(status), bytes);
 	stop_reading(h, bev);

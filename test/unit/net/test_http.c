@@ -290,6 +290,25 @@ static void test_answer(void **state)
 	assert_int_equal(s->gone, 0);
 }
 
+/* The answer to HEAD ends with its headers. */
+static void test_head(void **state)
+{
+	struct scene *s = *state;
+	int fd = call(s);
+	char text[512];
+
+	say(fd, "HEAD /x HTTP/1.1\r\nHost: h\r\n\r\n");
+	wait_for(s, &s->asked, 1);
+	turns(s, 5);
+	ssize_t len = recv(fd, text, sizeof(text) - 1, 0);
+	assert_true(len > 4);
+	text[len] = '\0';
+	assert_non_null(strstr(text, "HTTP/1.1 200 OK\r\n"));
+	assert_string_equal(text + len - 4, "\r\n\r\n");
+	wait_end(s, fd);
+	close(fd);
+}
+
 /* A request has ten seconds, even if it comes byte by byte. */
 static void test_slow_head(void **state)
 {
@@ -541,6 +560,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    SCENE_TEST(test_answer),
 	    SCENE_TEST(test_no_memory_for_tls),
+	    SCENE_TEST(test_head),
 	    SCENE_TEST(test_slow_head),
 	    SCENE_TEST(test_slow_answer),
 	    SCENE_TEST(test_slow_reader),
