@@ -39,8 +39,8 @@ void rule_file_init(
 /* Moves to the next line, which may be empty.  A backslash at its end joins it with the
  * following line, unless it ends a comment. */
 bool rule_file_next(struct rule_file *f);
-/* Whether there was memory for the line; a rule must not get lost.  -1 and err, which
- * names the line of `rule`. */
+/* Whether there was memory for the line, and no NUL byte in it; a rule must not get
+ * lost.  -1 and err, which names the line of `rule`. */
 int rule_file_check(
     const struct rule_file *f, const struct rule_file *rule, struct err *err);
 void rule_file_done(struct rule_file *f);

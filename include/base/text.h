@@ -126,8 +126,9 @@ enum token_kind tokenizer_next(struct tokenizer *t);
 /* The text of the current token as a string, valid until the next call. */
 const char *tokenizer_text(struct tokenizer *t);
 
-/* Reads a whole file; its content ends at the first NUL byte.  The caller frees it with
- * mem_free.  On failure returns NULL and fills err with the text of strerror. */
+/* Reads a whole file; what stands behind a NUL byte is wiped, and counts in *len.  The
+ * caller frees it with mem_free.  On failure returns NULL and fills err with the text
+ * of strerror. */
 struct err;
 char *text_read_file(const char *path, size_t *len, struct err *err);
 /* text_read_file for a helper thread, which the throttle (NULL: none) slows down, and

@@ -29,9 +29,8 @@ enum include_kind { INCLUDE_NONE, INCLUDE_FILE, INCLUDE_IF_EXISTS, INCLUDE_DIR }
 
 void rule_file_init(struct rule_file *f, const char *path, const char *text, size_t len)
 {
-	*f = (struct rule_file){.path = path, .at = text, .next_line = 1};
-	/* text is used as C strings, so it ends at a NUL */
-	f->end = text + strnlen(text, len);
+	*f = (struct rule_file){
+	    .path = path, .at = text, .end = text + len, .next_line = 1};
 	buf_init(&f->text, 0);
 	tokenizer_init(&f->tokens, &token_rules, "", 0);
 }
@@ -98,9 +97,14 @@ bool rule_file_next(struct rule_file *f)
 int rule_file_check(
     const struct rule_file *f, const struct rule_file *rule, struct err *err)
 {
-	return f->text.failed
-		   ? rule_file_error(rule, err, "%s", error_text(ERROR_OUT_OF_MEMORY))
-		   : 0;
+	if (f->text.failed)
+		return rule_file_error(
+		    rule, err, "%s", error_text(ERROR_OUT_OF_MEMORY));
+	/* what stands behind it would be lost, which may be who is rejected */
+	if (f->text.len && memchr(f->text.bytes, '\0', f->text.len))
+		return rule_file_error(rule, err,
+		    "a NUL byte in %.200s:%u; write that line again", f->path, f->line);
+	return 0;
 }
 
 /* Makes a path relative to the file that contains the name. */

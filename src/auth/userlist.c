@@ -259,7 +259,7 @@ struct userlist *userlist_load(const char *path, struct throttle *throttle,
 		return NULL;
 	}
 	r.at = text;
-	r.end = text + len;
+	r.end = text + strlen(text);
 	u = read_entries(&r);
 	text_free_secret_slowly(text, len, throttle);
 	return u;

@@ -587,7 +587,7 @@ char *text_read_slowly(
 	mem_wipe(b.bytes + text_len, b.len - text_len);
 	text = (char *)b.bytes;
 	if (len)
-		*len = text_len;
+		*len = b.len - 1;
 	buf_init(&b, 0);
 done:
 	buf_wipe_done(&b);

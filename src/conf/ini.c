@@ -25,7 +25,7 @@ void ini_init(struct ini *ini, char *text, size_t len)
 {
 	assert(text[len] == '\0');
 	ini->at = text;
-	ini->end = text + len;
+	ini->end = text + strlen(text); /* a NUL byte ends the file */
 	ini->line = 1;
 }
 

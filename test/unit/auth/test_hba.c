@@ -600,11 +600,22 @@ static void test_lines(void **state)
 	hba = parse("");
 	assert_int_equal(line_for(hba, &p), 0);
 	hba_free(&hba);
-	/* The text behind a NUL is ignored. */
-	hba = hba_parse(
-	    "f", "local all all trust\n\0junk", 25, NULL, no_note, NULL, NULL);
-	assert_int_equal(hba_count(hba), 1);
-	hba_free(&hba);
+}
+
+/* What stands behind a NUL byte must not get lost: it may be who is rejected. */
+static void test_nul(void **state)
+{
+	static const char text[] = "local all all trust\n"
+				   "local all bad reject\0\n";
+	struct notes n = {.has_place = true};
+
+	(void)state;
+	buf_init(&n.text, 0);
+	assert_null(hba_parse("f", text, sizeof(text) - 1, NULL, take_note, &n, NULL));
+	assert_string_equal(buf_text(&n.text),
+	    "f:2|hba line 2: a NUL byte in f:2; write that line again\n"
+	    "f:2|could not parse hba config line 2\n");
+	buf_done(&n.text);
 }
 
 /* One line that cannot be read refuses the file, and every such line is reported. */
@@ -727,6 +738,7 @@ int main(void)
 	    cmocka_unit_test(test_bad_ldap_options),
 	    cmocka_unit_test(test_lines),
 	    cmocka_unit_test(test_faults),
+	    cmocka_unit_test(test_nul),
 	    cmocka_unit_test(test_every_line_broken),
 	    cmocka_unit_test(test_order),
 	    cmocka_unit_test(test_long_names),

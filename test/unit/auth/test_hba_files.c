@@ -176,12 +176,17 @@ static void test_bad_name_files(void **state)
 	    "local @nested all trust\n"
 	    "local all @loop trust\n"
 	    "local all @ trust\n"
+	    "local all @nul reject\n"
 	    "local last all trust\n");
 	put_file(t, "empty", "a\n\nb\n");
 	put_file(t, "comment", "# a\nb\n");
 	put_file(t, "comma", "a,\nb\n");
 	put_file(t, "nested", "a,@none\n");
 	put_file(t, "loop", "@loop\n");
+	put_file(t, "nul", "a\n");
+	char *nul = path_in(t, "nul");
+	assert_int_equal(truncate(nul, strlen("a\nb\n")), 0);
+	mem_free(nul);
 	load(t, "hba:1|hba line 1: could not open file \"none\": No such file or "
 		"directory\n"
 		"hba:1|could not parse hba config line 1\n"
@@ -198,7 +203,9 @@ static void test_bad_name_files(void **state)
 		"exceeded\n"
 		"hba:6|could not parse hba config line 6\n"
 		"hba:7|hba line 7: could not open file \"\": Is a directory\n"
-		"hba:7|could not parse hba config line 7\n");
+		"hba:7|could not parse hba config line 7\n"
+		"hba:8|hba line 8: a NUL byte in nul:2; write that line again\n"
+		"hba:8|could not parse hba config line 8\n");
 }
 
 static void test_includes(void **state)

@@ -368,8 +368,9 @@ static void files(void **state)
 	mem_free(text);
 
 	assert_int_equal(pwrite(fd, "", 1, 7), 1);
-	text = text_read_file(path, NULL, &e);
+	text = text_read_file(path, &len, &e);
 	assert_string_equal(text, "0123456");
+	assert_int_equal(len, 50000);
 	mem_free(text);
 	close(fd);
 	unlink(path);
