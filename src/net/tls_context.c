@@ -107,12 +107,17 @@ static int set_up_failed(struct err *err, const char *what, const char *file)
 	return err_set(err, "TLS setup failed: %s \"%s\": %s", what, file, reason);
 }
 
+/* The first word of the settings' names. */
+static const char *side(const struct tls_config *config)
+{
+	return config->is_server ? "client" : "server";
+}
+
 static int invalid(
     struct err *err, const struct tls_config *config, const char *name, const char *v)
 {
 	ERR_clear_error();
-	return err_set(err, "invalid %s_tls_%s: %s",
-	    config->is_server ? "client" : "server", name, v);
+	return err_set(err, "invalid %s_tls_%s: %s", side(config), name, v);
 }
 
 /* ---- protocols ---- */
@@ -223,8 +228,10 @@ static int set_ciphers(SSL_CTX *ssl, const struct tls_config *config, struct err
 	if (is_set(config->tls13_ciphers) &&
 	    !SSL_CTX_set_ciphersuites(ssl, config->tls13_ciphers)) {
 		ERR_clear_error();
-		return err_set(
-		    err, "TLS setup failed: failed to set the TLSv1.3 cipher suites");
+		return err_set(err,
+		    "TLS setup failed: failed to set the TLSv1.3 cipher suites: "
+		    "%s_tls13_ciphers is %s",
+		    side(config), config->tls13_ciphers);
 	}
 	return 0;
 }
@@ -241,9 +248,12 @@ static int set_key_exchange(
 	/* `none` leaves ECDH on as well, because TLS 1.3 needs it */
 	if (strcasecmp(curve, "auto") == 0 || strcasecmp(curve, "none") == 0)
 		return 0;
-	if (!SSL_CTX_set1_groups_list(ssl, curve))
-		return invalid(err, config, "ecdhecurve", curve);
-	return 0;
+	if (SSL_CTX_set1_groups_list(ssl, curve))
+		return 0;
+	/* log watchers know the wrong name */
+	ERR_clear_error();
+	return err_set(err, "invalid %s_tls_ecdhecurve: %s (%s_tls_ecdhcurve)",
+	    side(config), curve, side(config));
 }
 
 /* ---- files ---- */
@@ -267,7 +277,9 @@ static int load_own(SSL_CTX *ssl, const struct tls_config *config, struct err *e
 		return 0;
 	if (!is_set(cert) || !is_set(key))
 		return err_set(err,
-		    "TLS setup failed: a certificate and its key must both be given");
+		    "TLS setup failed: a certificate and its key must both be given: "
+		    "%s_tls_cert_file and %s_tls_key_file",
+		    side(config), side(config));
 	SSL_CTX_set_default_passwd_cb(ssl, no_passphrase);
 	if (!SSL_CTX_use_certificate_chain_file(ssl, cert))
 		return set_up_failed(err, "failed to load certificate file", cert);
@@ -283,7 +295,10 @@ static int load_own(SSL_CTX *ssl, const struct tls_config *config, struct err *e
 	return 0;
 mismatch:
 	ERR_clear_error();
-	return err_set(err, "TLS setup failed: private/public key mismatch");
+	return err_set(err,
+	    "TLS setup failed: private/public key mismatch: %s_tls_key_file does not "
+	    "belong to %s_tls_cert_file",
+	    side(config), side(config));
 }
 
 /* The name of the file follows the text that log watchers know. */

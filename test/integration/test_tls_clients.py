@@ -455,7 +455,7 @@ def test_key_of_another_certificate(make_pooler, ca):
     assert code == 1 and "private/public key mismatch" in err, err
     for option in ("--check-config", "--explain-config"):
         code, out, _ = pooler.run_ini(None, option)
-        assert code == 1 and "private/public key mismatch" in out, out
+        assert code == 1 and re.search(r"^\S+pgbouncer.ini:\d+: .*private/public key mismatch", out, re.M), out
 
 
 def test_plain_end_of_tls_client_is_no_warning(tls_pooler, ca):
