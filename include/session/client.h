@@ -174,6 +174,9 @@ void client_fatal(struct client *client, enum error_id id, ...);
 /* As client_fatal, with a text and SQLSTATE that the caller has from a verdict, a
  * struct err or a server. */
 void client_fatal_text(struct client *client, const char *sqlstate, const char *text);
+/* The same for a text of the table, with a DETAIL that tells the client more. */
+void client_fatal_detail(
+    struct client *client, const char *sqlstate, enum error_id id, const char *detail);
 /* Sends an ErrorResponse ERROR from the table, after which the connection continues,
  * and logs it as "pooler error".  A text that is too long is cut. */
 enum { CLIENT_ERROR_MAX = 1024 };

@@ -22,6 +22,7 @@ struct spelling {
 	uint64_t reset;        /* bits of those that the running query resets */
 	void (*on_spelled)(struct client *client);
 	unsigned lost_count;
+	char *refused_by; /* the server's error about a value; NULL: none */
 };
 
 static const struct conn_ops spelling_ops;
@@ -45,6 +46,7 @@ static void spelling_free(struct spelling *s)
 {
 	login_query_done(&s->query);
 	vars_done(&s->asked);
+	mem_free(s->refused_by);
 	mem_free(s);
 }
 
@@ -58,6 +60,11 @@ static void spelling_tell(struct spelling *s)
 	client->login->spelling = NULL;
 	if (client->conn.is_doomed)
 		return;
+	if (s->refused_by) {
+		client_fatal_detail(client, s->query.sqlstate,
+		    ERROR_INVALID_SERVER_PARAMETER, s->refused_by);
+		return;
+	}
 	if (s->query.refusal) {
 		client_fatal_text(client, s->query.sqlstate, s->query.refusal);
 		return;
@@ -160,9 +167,12 @@ static void answer_error(struct server *server, const struct message *m)
 	struct error_fields f;
 
 	codec_read_error(message_body(m), message_body_len(m), &f);
-	if (server_log_refused_set(server, &f))
-		login_query_refuse(
-		    &s->query, f.sqlstate, error_text(ERROR_INVALID_SERVER_PARAMETER));
+	if (!server_log_refused_set(server, &f))
+		return;
+	login_query_refuse(
+	    &s->query, f.sqlstate, error_text(ERROR_INVALID_SERVER_PARAMETER));
+	mem_free(s->refused_by);
+	s->refused_by = mem_strdup(f.message);
 }
 
 static enum step spelling_message(struct conn *conn, const struct message *m)

@@ -218,6 +218,16 @@ void client_fatal_text(struct client *client, const char *sqlstate, const char *
 	    &(struct elaboration){limit_describe_hosts(client, text, detail), NULL});
 }
 
+void client_fatal_detail(
+    struct client *client, const char *sqlstate, enum error_id id, const char *detail)
+{
+	if (client->conn.is_doomed)
+		return;
+	client->conn.site->errors_told[id]++;
+	client_end(
+	    client, sqlstate, error_text(id), &(struct elaboration){detail, NULL});
+}
+
 /* DETAIL and HINT of an error: the value of the limit that has caused it, in `text`,
  * and what to do. */
 static struct elaboration elaborate(

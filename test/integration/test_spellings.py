@@ -134,6 +134,7 @@ def test_values_that_are_refused(make_pooler, some_pg, name):
             some_pg.client(user="trust_user", **{name: value})
         assert refused.value.text == "invalid server parameter", value
         assert refused.value.code == wanted.value.code, value
+        assert refused.value.message.field("D").lower() == wanted.value.text.lower(), value
     assert pooler.pool()["sv_idle"] == 1
 
 
