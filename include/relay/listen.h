@@ -50,7 +50,7 @@ bool listen_settle(struct client *client, struct server *server, uint16_t *kinds
 bool listen_tell(
     struct client *client, const struct server *server, const struct message *m);
 
-/* The client closes. */
+/* The client closes, or is taken over by another process. */
 void listen_forget(struct client *client);
 /* Does the client listen, so that it stays in this process and at its worker? */
 static inline bool listen_holds(const struct client *client)

@@ -498,6 +498,7 @@ static void let_go(struct client *client)
 		link_end(client, server);
 	unnamed_forget(client);
 	slow_log_forget(client);
+	listen_forget(client);
 }
 
 static void *pack(struct client *client)

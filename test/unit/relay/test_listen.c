@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "../stage/stage.h"
+#include "handoff/handoff.h"
+#include "handoff/record.h"
 #include "pool/pins.h"
 
 /* clang-format off: needs some of the headers above */
@@ -178,6 +180,35 @@ static void connection_ends_with_the_last_who_listens(void **state)
 	peer_close(other);
 	assert_string_equal(peer_last_words(hub), "X");
 	assert_int_equal(pins_count(stage_pool(stage)), 0);
+	stage_free(&stage);
+}
+
+static int count_client(void *ctx, const struct record *record, int fd)
+{
+	(void)fd;
+	*(int *)ctx += record->kind == RECORD_CLIENT;
+	return 0;
+}
+
+/* Nothing of it is left here: LeakSanitizer would tell. */
+static void who_listened_once_goes_to_another_process(void **state)
+{
+	(void)state;
+	struct handoff_counts counts;
+	int clients = 0;
+
+	begin(KEEP);
+	run_listening("unlisten news", "UNLISTEN", 'I');
+	answer(server, NULL);
+	peer_hear(client, 'Z');
+	stage->site.catalog->suspended = true;
+	do {
+		handoff_stop(&stage->site, true, &counts);
+		stage_turn(stage);
+	} while (counts.pending > 0);
+	assert_int_equal(handoff_offer(&stage->site, true, count_client, &clients), 0);
+	assert_int_equal(clients, 1);
+	handoff_let_go(&stage->site);
 	stage_free(&stage);
 }
 
@@ -635,6 +666,7 @@ int main(void)
 	    cmocka_unit_test(notifications_reach_all_who_listen),
 	    cmocka_unit_test(they_wait_for_the_end_of_the_transaction),
 	    cmocka_unit_test(connection_ends_with_the_last_who_listens),
+	    cmocka_unit_test(who_listened_once_goes_to_another_process),
 	    cmocka_unit_test(channel_ends_with_the_last_who_listens_to_it),
 	    cmocka_unit_test(rollback_takes_an_unlisten_back),
 	    cmocka_unit_test(unlisten_behind_an_error_counts),
