@@ -21,10 +21,10 @@ struct pidfile {
 void pidfile_init(struct pidfile *p, const char *path);
 
 /* May this process replace what is at the path?  Nothing, a file that names `elder`
- * (0: nobody), or one of a process that has ended, which is logged and removed.  -1 and
- * err: another process may use it. */
-int pidfile_check(
-    const struct pidfile *p, long elder, struct log *log, struct err *err);
+ * (0: nobody), or one of a process that has ended, or does so within patience_ms, which
+ * is logged and removed.  -1 and err: another process may use it. */
+int pidfile_check(const struct pidfile *p, long elder, int patience_ms, struct log *log,
+    struct err *err);
 /* Makes and locks PATH.new.  -1 and err: the folder is missing or cannot be written, or
  * another process that starts has it. */
 int pidfile_claim(struct pidfile *p, struct err *err);

@@ -94,7 +94,8 @@ static int go_background(
 	pidfile_init(&d->pidfile, settings->pidfile);
 	if (d->options->is_daemon && !d->pidfile.path)
 		return err_set(err, "daemon needs pidfile configured");
-	if (!d->takes_over && pidfile_check(&d->pidfile, 0, d->site.log, err) < 0)
+	if (!d->takes_over &&
+	    pidfile_check(&d->pidfile, 0, LISTEN_PATIENCE_MS, d->site.log, err) < 0)
 		return -1;
 	if (pidfile_claim(&d->pidfile, err) < 0)
 		return -1;

@@ -5,12 +5,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -79,7 +81,27 @@ static int could_not_open(const struct pidfile *p, struct err *err)
 	    err, "could not open pidfile '%s': %s", p->path, strerror(errno));
 }
 
-int pidfile_check(const struct pidfile *p, long elder, struct log *log, struct err *err)
+/* One that was killed has its number until its parent has noticed, which some parents
+ * never do. */
+static bool is_running(pid_t pid, int patience_ms)
+{
+	if (kill(pid, 0) < 0 && errno == ESRCH)
+		return false;
+#ifdef SYS_pidfd_open
+	struct pollfd end = {
+	    .fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+	int ended = end.fd < 0 ? 0 : poll(&end, 1, patience_ms);
+	if (end.fd >= 0)
+		close(end.fd);
+	return ended <= 0;
+#else
+	(void)patience_ms;
+	return true;
+#endif
+}
+
+int pidfile_check(const struct pidfile *p, long elder, int patience_ms, struct log *log,
+    struct err *err)
 {
 	const char *path = p->path;
 	long pid;
@@ -91,7 +113,7 @@ int pidfile_check(const struct pidfile *p, long elder, struct log *log, struct e
 	if (elder > 0 && pid == elder)
 		return 0;
 	/* a file without a valid process id is not removed: its process may run */
-	if (pid <= 0 || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
+	if (pid <= 0 || is_running((pid_t)pid, patience_ms))
 		return err_set(
 		    err, "pidfile '%s' exists, another instance running?", path);
 	log_info(log, "stale pidfile, removing");

@@ -242,7 +242,7 @@ static int prepare(struct taking *t)
 	if (!t->is_first)
 		return 0;
 	t->is_prepared = true;
-	if (pidfile_check(&d->pidfile, t->old_pid, taking_log(t), &t->err) < 0)
+	if (pidfile_check(&d->pidfile, t->old_pid, 0, taking_log(t), &t->err) < 0)
 		return -1;
 	int result = listen_open(&d->site, 0, &t->err);
 	listen_stop(&d->site);
@@ -389,7 +389,8 @@ static int prepare_alone(struct taking *t)
 	struct daemon *d = t->d;
 	struct err why;
 
-	if (pidfile_check(&d->pidfile, t->old_pid, taking_log(t), &why) < 0) {
+	if (pidfile_check(
+		&d->pidfile, t->old_pid, LISTEN_PATIENCE_MS, taking_log(t), &why) < 0) {
 		log_warning(
 		    taking_log(t), "%s; this process goes on without it", why.text);
 		pidfile_remove(&d->pidfile);
@@ -564,7 +565,8 @@ static int start_alone(
 		return -1;
 	log_put(site->log, LEVEL_WARNING | KIND_TAKEOVER, NULL,
 	    "%s; it has ended, and this process starts as usual", err->text);
-	if (pidfile_check(&d->pidfile, terms->pid, site->log, err) < 0 ||
+	if (pidfile_check(&d->pidfile, terms->pid, LISTEN_PATIENCE_MS, site->log, err) <
+		0 ||
 	    listen_open(site, LISTEN_PATIENCE_MS, err) < 0)
 		return -1;
 	workers_all(site, release_site);

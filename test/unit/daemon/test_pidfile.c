@@ -1,5 +1,6 @@
 /* Pidfiles: who owns them, and when another process may take them. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -80,14 +81,19 @@ static long dead_pid(void)
 	return child;
 }
 
-static int check(long elder, struct err *err)
+static int check_for(int patience_ms, long elder, struct err *err)
 {
 	struct pidfile p;
 
 	pidfile_init(&p, path);
-	int result = pidfile_check(&p, elder, quiet, err);
+	int result = pidfile_check(&p, elder, patience_ms, quiet, err);
 	pidfile_done(&p);
 	return result;
+}
+
+static int check(long elder, struct err *err)
+{
+	return check_for(0, elder, err);
 }
 
 static void is_refused(const char *text)
@@ -130,6 +136,24 @@ static void of_the_dead(void **state)
 	assert_int_equal(check(0, &err), 0);
 	assert_int_equal(access(path, F_OK), -1);
 	assert_int_equal(check(0, &err), 0);
+}
+
+/* Its parent does not ask how it ended. */
+static void of_one_that_was_killed(void **state)
+{
+	struct err err;
+	pid_t child = fork();
+
+	(void)state;
+	if (child == 0)
+		for (;;)
+			pause();
+	write_pid(child);
+	assert_int_equal(check(0, &err), -1);
+	kill(child, SIGKILL);
+	assert_int_equal(check_for(60000, 0, &err), 0);
+	assert_int_equal(access(path, F_OK), -1);
+	waitpid(child, NULL, 0);
 }
 
 static void of_the_elder(void **state)
@@ -268,7 +292,7 @@ static void nowhere(void **state)
 	pidfile_remove(&p);
 	pidfile_done(&p);
 	pidfile_init(&p, "");
-	assert_int_equal(pidfile_check(&p, 0, quiet, &err), 0);
+	assert_int_equal(pidfile_check(&p, 0, 0, quiet, &err), 0);
 	assert_int_equal(pidfile_claim(&p, &err), 0);
 	assert_int_equal(pidfile_write(&p, &err), 0);
 	assert_int_equal(pidfile_publish(&p, &err), 0);
@@ -281,6 +305,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(of_others),
 	    cmocka_unit_test(of_the_dead),
+	    cmocka_unit_test(of_one_that_was_killed),
 	    cmocka_unit_test(of_the_elder),
 	    cmocka_unit_test(a_folder),
 	    cmocka_unit_test(in_steps),
