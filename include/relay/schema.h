@@ -1,8 +1,9 @@
 /*
- * What clients do to the schema of their database: CREATE, ALTER and DROP make what was
- * prepared before out of date, in all pools of the database.  Such a statement is known
- * from its text when it is sent, or from its tag, where the text was too long to be
- * examined or has hidden it.  From then on server->changes_schema is set, until
+ * What clients do to the schema of their database: CREATE, ALTER, DROP, SELECT INTO and
+ * changes of rights make what was prepared before out of date, in all pools of the
+ * database.  Such a statement is known from its text when it is sent, or from its tag,
+ * where the text was too long to be examined, has hidden it, or need not be looked
+ * at.  From then on server->changes_schema is set, until
  * the transaction is over (server_settle_schema), whether it was rolled back or not.
  */
 #ifndef RELAY_SCHEMA_H

@@ -74,8 +74,9 @@ struct sql_effects {
 	bool may_forget : 1;
 	bool hides_forgetting : 1; /* the body of a DO has a DISCARD or DEALLOCATE */
 	/* Statements that may change what other texts mean.  changes_schema: CREATE,
-	 * ALTER or DROP, or a DO with such a word, except of temporary tables
-	 * (makes_temp), plain DROP TABLE (drops_table) and what no text depends on. */
+	 * ALTER or DROP, or a DO with such a word, or SELECT INTO, except of temporary
+	 * tables (makes_temp), plain DROP TABLE (drops_table) and what no text depends
+	 * on. */
 	bool changes_schema : 1;
 	bool makes_temp : 1;
 	bool drops_table : 1;
@@ -118,8 +119,9 @@ bool effects_is_plain(const char *text, size_t len, const struct effects_ask *as
 bool effects_may_be_command(const char *text, size_t len);
 
 /* Is this the tag of a statement with changes_schema, or of a CREATE TABLE or DROP
- * TABLE of which only the text tells more? */
-bool effects_is_schema_tag(const char *tag, size_t len);
+ * TABLE of which only the text tells more?  is_explained: a text has told what CREATE,
+ * ALTER and DROP do. */
+bool effects_is_schema_tag(const char *tag, size_t len, bool is_explained);
 
 /* Whether the text sets, for longer than its transaction, a parameter on which the
  * meaning of texts depends (see vars_schema_read_bits) and which the server does not

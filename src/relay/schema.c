@@ -24,14 +24,14 @@ void schema_expect(struct server *server, const struct sql_effects *effects)
 
 void schema_note_tag(struct server *server, const struct message *m)
 {
+	bool is_explained = server->link.schema.sent && !server->link.schema.sent_cut;
 	size_t len;
 
-	if (server->changes_schema || !message_is_whole(m) ||
-	    (server->link.schema.sent && !server->link.schema.sent_cut))
+	if (server->changes_schema || !message_is_whole(m))
 		return;
 	len = message_body_len(m);
-	server->changes_schema =
-	    effects_is_schema_tag((const char *)message_body(m), len - (len > 0));
+	server->changes_schema = effects_is_schema_tag(
+	    (const char *)message_body(m), len - (len > 0), is_explained);
 }
 
 void schema_note_ready(struct server *server)

@@ -41,7 +41,7 @@ static bool is_plain_behind(const struct sql_scan *s, const struct sql_token *fi
 {
 	static const struct sql_hint inner[] = {
 	    SQL_HINT('g', '_', 's'), /* pg_settings, see sql_calls.h */
-	    SQL_HINT('e', 'm', 'p'), /* into temp */
+	    SQL_HINT('n', 't', 'o'), /* select into */
 	    SQL_HINT('_', 'c', 'o'), /* set_config() */
 	    SQL_HINT('_', 'a', 'd'), /* pg_advisory_lock() */
 	    SQL_HINT('g', '_', 'n'), /* pg_notify() */
@@ -51,6 +51,7 @@ static bool is_plain_behind(const struct sql_scan *s, const struct sql_token *fi
 	    SQL_HINT('d', 'a', 'y'), /* today, yesterday */
 	    SQL_HINT('o', 'r', 'r'), /* tomorrow */
 	};
+	static const char insert_into[] = " into";
 	const char *at = s->at, *end = s->end;
 
 	if (first->kind != SQL_WORD || effects_statement_is_known(first))
@@ -67,6 +68,11 @@ static bool is_plain_behind(const struct sql_scan *s, const struct sql_token *fi
 	if (ask->has_calls && sql_token_is(first, "with") &&
 	    sql_calls_may_notify(first->from, (size_t)(end - first->from)))
 		return false;
+	/* this INTO is harmless */
+	if (sql_token_is(first, "insert") && len >= strlen(insert_into)) {
+		at += strlen(insert_into);
+		len -= strlen(insert_into);
+	}
 	if (ask->has_calls    ? sql_hint_is_there(at, len, inner, has_calls ? 5 : 2)
 	    : ask->has_leaves ? sql_hint_is_there(at, len, inner + 1, 3)
 			      : sql_hint_is_there(at, len, inner + 2, 1))

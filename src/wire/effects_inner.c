@@ -1,5 +1,5 @@
 /*
- * Finds what matters anywhere in a statement: INTO TEMP, functions that take advisory
+ * Finds what matters anywhere in a statement: SELECT INTO, functions that take advisory
  * locks, set_config() with its arguments, and strings that stand for the present time.
  */
 #include <string.h>
@@ -161,16 +161,20 @@ static uint16_t function_kind(const struct sql_token *t)
 	return 0;
 }
 
-/* Notices SELECT ..  INTO [LOCAL | GLOBAL] TEMP.  Behind INSERT and MERGE, TEMP would
- * be the name of a table. */
+/* Notices SELECT ..  INTO, which makes a table, and [LOCAL | GLOBAL] TEMP behind it.
+ * Behind INSERT and MERGE stands a table that is there. */
 static void observe_into(struct effects_look *l)
 {
 	const struct sql_token *t = &l->token;
 
 	if (l->is_into && (sql_token_is(t, "local") || sql_token_is(t, "global")))
 		return;
-	if (l->is_into && (sql_token_is(t, "temp") || sql_token_is(t, "temporary")))
+	if (l->is_into && (sql_token_is(t, "temp") || sql_token_is(t, "temporary"))) {
 		leave(l, LEAK_BIT(TEMP));
+		l->effects.makes_temp = l->effects.is_unusual = true;
+	} else if (l->is_into) {
+		l->effects.changes_schema = true;
+	}
 	l->is_into = sql_token_is(t, "into") && !sql_token_is(&l->before, "insert") &&
 		     !sql_token_is(&l->before, "merge");
 }
@@ -219,10 +223,12 @@ void effects_inner_observe(struct effects_look *l)
 		return;
 	}
 	l->pending = 0;
-	if (t->kind == SQL_WORD)
+	if (t->kind == SQL_WORD) {
 		observe_word(l);
-	else
+	} else {
+		l->effects.changes_schema |= l->is_into && t->kind == SQL_NAME;
 		l->is_into = false;
+	}
 	if (l->call_count > 0)
 		observe_call(l);
 }

@@ -291,23 +291,6 @@ static void execute_statement(struct effects_look *l)
 	take_execute(l);
 }
 
-static void explain_statement(struct effects_look *l)
-{
-	leave_unseen(l);
-	effects_inner_next(l);
-	if (sql_token_is_mark(&l->token, '(')) {
-		while (!effects_look_is_end(l) && !sql_token_is_mark(&l->token, ')'))
-			effects_inner_next(l);
-		effects_inner_next(l);
-	}
-	while (is_word(l, "analyze") || is_word(l, "analyse") || is_word(l, "verbose"))
-		effects_inner_next(l);
-	if (is_word(l, "execute"))
-		take_execute(l);
-	else if (is_word(l, "create"))
-		(void)take_table(l);
-}
-
 /* ---- statements that leave something ---- */
 
 static void listen_statement(struct effects_look *l)
@@ -372,6 +355,25 @@ static void create_statement(struct effects_look *l)
 }
 
 static void alter_statement(struct effects_look *l)
+static void explain_statement(struct effects_look *l)
+{
+	leave_unseen(l);
+	effects_inner_next(l);
+	if (sql_token_is_mark(&l->token, '(')) {
+		while (!effects_look_is_end(l) && !sql_token_is_mark(&l->token, ')'))
+			effects_inner_next(l);
+		effects_inner_next(l);
+	}
+	while (is_word(l, "analyze") || is_word(l, "analyse") || is_word(l, "verbose"))
+		effects_inner_next(l);
+	if (is_word(l, "execute")) {
+		take_execute(l);
+	} else if (is_word(l, "create")) {
+		l->effects.is_unusual = true; /* with ANALYZE it makes the table */
+		create_statement(l);
+	}
+}
+
 {
 	effects_inner_next(l);
 	note_object(l, false);
@@ -383,11 +385,21 @@ static void drop_statement(struct effects_look *l)
 	note_object(l, true);
 }
 
-bool effects_is_schema_tag(const char *tag, size_t len)
+bool effects_is_schema_tag(const char *tag, size_t len, bool is_explained)
 {
 	static const char *const verbs[] = {"CREATE ", "ALTER ", "DROP "};
+	/* Known by their tags alone.  Rights count because PostgreSQL looks in Parse
+	 * whether a schema may be used. */
+	static const char *const others[] = {"GRANT", "GRANT ROLE", "REVOKE",
+	    "REVOKE ROLE", "REASSIGN OWNED", "IMPORT FOREIGN SCHEMA"};
 
-	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+	/* most tags begin with other letters */
+	if (len < 5 || !memchr("ACDGIR", *tag, 6))
+		return false;
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (strlen(others[i]) == len && memcmp(others[i], tag, len) == 0)
+			return true;
+	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]) && !is_explained; i++) {
 		size_t size = strlen(verbs[i]);
 		struct sql_token object;
 		struct sql_scan s;

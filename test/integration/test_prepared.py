@@ -4,6 +4,7 @@ import contextlib
 
 import pytest
 
+import postgres
 import wire
 
 SETTINGS = {"pool_mode": "transaction", "default_pool_size": "1", "max_prepared_statements": "200"}
@@ -654,3 +655,65 @@ def test_parse_fails_where_search_path_hides_the_table(make_pooler, silent, way)
         client.send(wire.close("S", "s"), wire.parse("s", "select v from silent_table"), wire.sync())
         result = client.finish()
         assert result.kinds() == "3EZ" and result.errors[0].field("C") == "42P01"
+
+
+# what is found in place of what others find
+
+
+@pytest.fixture(scope="module")
+def shadowed(cluster):
+    """A table that others hide."""
+    cluster.do("create table public.shadowed as select 1 as v", "grant all on public.shadowed to public",
+               "create schema trust_user authorization trust_user", "create role nobody_else",
+               "create schema only_ours", "create table only_ours.it as select 1 as v", "grant select on only_ours.it to public",
+               "create function make_shadow() returns int language plpgsql as 'begin create temp table shadowed (v int); return 1; end'")
+    yield cluster
+    cluster.do("drop table public.shadowed", "drop schema trust_user cascade", "drop schema only_ours cascade",
+               "drop function make_shadow", "drop role nobody_else")
+
+
+def ways_to_connect(make_pooler, cluster, **more):
+    """Directly, and by a pooler."""
+    pooler = make_pooler({"db": cluster.conn()}, settings=dict(SETTINGS, prepare_unnamed="2", **more))
+    return cluster.client, pooler.connect
+
+
+def pairs_of_clients(*args, **more):
+    return [(connect(user="trust_user"), connect(user="trust_user")) for connect in ways_to_connect(*args, **more)]
+
+
+@pytest.mark.parametrize("way", ["select 7 as v into {}", "with a as (select 7 as v) select v into table {} from a",
+                                 "explain (analyze, costs off, timing off, summary off) create table {} as select 7 as v",
+                                 "create table {} as select 7 as v"])
+@pytest.mark.parametrize("end", ["commit", "rollback", None], ids=["commit", "rollback", "no block"])
+def test_tables_that_are_made_in_front(make_pooler, shadowed, end, way):
+    """In a schema that search_path has first."""
+    sql, found = "select v from shadowed", []
+    for one, other in pairs_of_clients(make_pooler, shadowed):
+        seen = each_has([one, other], sql)
+        for text in ["begin"] * bool(end) + [way.format("trust_user.shadowed")]:
+            one.query(text)
+        if end:
+            seen += each_has([one], sql)
+            one.query(end)
+        seen += each_has([one, other], sql)
+        one.query("drop table if exists trust_user.shadowed")
+        found.append(seen + each_has([one, other], sql))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("give, take", [
+    ("grant usage on schema only_ours to trust_user", "revoke usage on schema only_ours from trust_user"),
+    ("grant usage on schema only_ours to nobody_else; grant nobody_else to trust_user", "revoke nobody_else from trust_user")])
+def test_rights_that_parse_looks_at(make_pooler, shadowed, give, take):
+    """A Parse fails where the client has no right to use the schema any more."""
+    sql, found = "select v from only_ours.it", []
+    for connect in ways_to_connect(make_pooler, shadowed):
+        clients, owner = [connect(user="trust_user"), connect(user="trust_user")], connect(user=postgres.SUPERUSER)
+        seen = each_has(clients, sql)
+        for change in give, take, give, take:
+            for text in change.split("; "):
+                owner.query(text)
+            seen += each_has(clients, sql)
+        found.append(seen)
+    assert found[0] == found[1]

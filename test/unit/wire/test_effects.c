@@ -744,17 +744,29 @@ static void changes_of_the_schema(void **state)
 	    "drop type a", "do $$ begin alter table a add b int; end $$",
 	    "do $$ begin execute 'create table a (b int)'; end $$",
 	    "do $$ begin execute format('drop type %I', a); end $$",
-	    "create temp table a (b int); create table c (d int)"};
+	    "create temp table a (b int); create table c (d int)",
+	    "select 1 as b into a", "with b as (select 1) select * INTO table a from b",
+	    "select 1 into unlogged \"a\"", "table b; select 1 as c into\na",
+	    "explain (analyze, costs off) create table a as select 1",
+	    "import foreign schema a from server b into c",
+	    "insert into a values (1); select 1 into b"};
 	static const char *const temporary[] = {"create temp table a (b int)",
 	    "create global temporary table a (b int) on commit drop",
 	    "create or replace temp view a as select 1",
-	    "do $$ begin create temp table a (b int); end $$"};
+	    "do $$ begin create temp table a (b int); end $$",
+	    "select 1 as b into temp a", "select 1 into local temporary table a",
+	    "explain analyze create temp table a as select 1"};
 	static const char *const drops[] = {
 	    "drop table a", "drop table if exists a, b"};
 	static const char *const others[] = {"select 1", "create index a on b (c)",
 	    "create unique index a on b (c)", "drop index a", "alter role a login",
 	    "alter system set a = 1", "create user a", "select 'create table a'",
-	    "insert into a values ('alter', 'drop')", "do $$ begin perform 1; end $$",
+	    "insert into a values ('alter', 'drop')", "insert into a select 1",
+	    "INSERT INTO temp select b from into_c", "select 'into a'",
+	    "with b as (insert into a values (1) returning c) select c from b",
+	    "merge into a using b on c = d when matched then delete",
+	    "do $$ declare a int; begin select 1 into a; end $$",
+	    "explain select 'create'", "do $$ begin perform 1; end $$",
 	    "update alter_a set b = 1", "drop trigger a on b", "dropx table a"};
 
 	(void)state;
@@ -780,13 +792,24 @@ static void tags_of_changes_of_the_schema(void **state)
 	    "DROP MATERIALIZED VIEW", "CREATE FUNCTION", "DROP TABLE"};
 	static const char *const others[] = {"CREATE INDEX", "ALTER ROLE",
 	    "DROP DATABASE", "SELECT 1", "CREATE", "CREATE ", "", "DROPS TABLE", "DO",
-	    "COMMENT"};
+	    "COMMENT", "GRANTS", "INSERT 0 1", "ROLLBACK"};
 
 	(void)state;
 	for (size_t i = 0; i < COUNT_OF(changes); i++)
-		assert_true(effects_is_schema_tag(changes[i], strlen(changes[i])));
+	/* also where a text has told of others */
+	static const char *const more[] = {"GRANT", "REVOKE", "GRANT ROLE",
+	    "REVOKE ROLE", "REASSIGN OWNED", "IMPORT FOREIGN SCHEMA"};
+		for (size_t told = 0; told < 2; told++)
+			assert_int_equal(
+			    effects_is_schema_tag(changes[i], strlen(changes[i]), told),
+			    !told);
+	for (size_t i = 0; i < COUNT_OF(more); i++)
+		for (size_t told = 0; told < 2; told++)
+			assert_true(
+			    effects_is_schema_tag(more[i], strlen(more[i]), told));
 	for (size_t i = 0; i < COUNT_OF(others); i++)
-		assert_false(effects_is_schema_tag(others[i], strlen(others[i])));
+		assert_false(
+		    effects_is_schema_tag(others[i], strlen(others[i]), false));
 }
 
 static void readings_that_are_hidden(void **state)
