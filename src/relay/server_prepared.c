@@ -74,14 +74,16 @@ static int send_parse(
 
 /* The parameter values with which the server will read the next message.  NULL: no
  * memory, or they are not known because messages that were sent may change them, or
- * because the server does not report some. */
+ * because the server does not report some; or the client may have temporary tables,
+ * which only its texts find. */
 static const char *reading(const struct server *server)
 {
 	const struct reset_effects *sent = &server->link.params.reset;
 	uint64_t bits = sent->session | sent->local | sent->set | sent->hidden;
 
 	if (bits & vars_schema_read_bits(server->conn.site->vars) ||
-	    server->link.schema.is_read_apart ||
+	    server->link.schema.is_read_apart || server->link.schema.made_temp ||
+	    server->link.pin.kinds & LEAK_BIT(TEMP) ||
 	    kept_settings_are_read_apart(server->kept))
 		return NULL;
 	if (server->link.params.may_undo_set && pipeline_count(&server->pipeline) > 0)

@@ -660,6 +660,11 @@ def test_parse_fails_where_search_path_hides_the_table(make_pooler, silent, way)
 # what is found in place of what others find
 
 
+WAYS_OF_TEMP = ["create temp table shadowed (v int)", "select 7 as v into temp shadowed",
+                "do $$begin execute 'create temp table shadowed (v int)'; end$$", "select make_shadow()",
+                "explain (analyze, costs off, timing off, summary off) create temp table shadowed as select 7 as v"]
+
+
 @pytest.fixture(scope="module")
 def shadowed(cluster):
     """A table that others hide."""
@@ -680,6 +685,39 @@ def ways_to_connect(make_pooler, cluster, **more):
 
 def pairs_of_clients(*args, **more):
     return [(connect(user="trust_user"), connect(user="trust_user")) for connect in ways_to_connect(*args, **more)]
+
+
+@pytest.mark.parametrize("way", WAYS_OF_TEMP)
+@pytest.mark.parametrize("sql", ["select v from shadowed", "select count(*) from shadowed"])
+def test_temporary_tables_are_found_by_their_client_alone(make_pooler, shadowed, sql, way):
+    """Also where the server has prepared the text, and where the session has had another temporary table before."""
+    found = []
+    for one, other in pairs_of_clients(make_pooler, shadowed, session_state="keep", default_pool_size="2"):
+        seen = each_has([one, other], sql)
+        one.query("create temp table another (v int)")
+        seen += each_has([one, other], sql)
+        one.query(way)
+        seen += each_has([one, other], sql)
+        one.query("drop table pg_temp.shadowed")
+        found.append(seen + each_has([one, other], sql))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_temporary_table_of_a_transaction_decides_no_types_for_others(make_pooler, shadowed, known):
+    sql, found = "select count(*) from shadowed where v > $1", []
+    for one, other in pairs_of_clients(make_pooler, shadowed):
+        for client in [other] * known + [one, other]:
+            if client is one:
+                one.query("begin")
+                one.query("create temp table shadowed (v bigint) on commit drop")
+            for name in ("s", "", "", ""):
+                client.send(wire.parse(name, sql), wire.describe("S", name), wire.close("S", name), wire.sync())
+                found.append([m.body for m in client.finish().messages if m.kind == "t"])
+            if client is one:
+                one.query("commit")
+    half = len(found) // 2
+    assert found[:half] == found[half:]
 
 
 @pytest.mark.parametrize("way", ["select 7 as v into {}", "with a as (select 7 as v) select v into table {} from a",
