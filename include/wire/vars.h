@@ -87,9 +87,10 @@ const char *vars_get(const struct vars *v, size_t i);
  * PostgreSQL understands a text in Parse.  Equal values give equal strings.  It is
  * valid until v changes.  NULL: no memory. */
 const char *vars_reading(const struct vars *v);
-/* Whether PostgreSQL reads operators, or evaluates constants, by a parameter of this
- * name, and does not report it: the tree that it makes of a text in Parse is another
- * one then.  search_path is none, for it is looked at again with each Bind. */
+/* Whether PostgreSQL reads names or operators, evaluates constants, or warns by a
+ * parameter of this name, and does not report it: what it makes of a text in Parse is
+ * another tree then, or an error.  search_path is none, for it is looked at again with
+ * each Bind. */
 bool vars_is_silently_read(const char *name, size_t len);
 /* The bits of these parameters, as far as they are among the first 64. */
 uint64_t vars_schema_read_bits(const struct vars_schema *s);

@@ -169,6 +169,7 @@ static void set_session(struct effects_look *l)
 		leave(l, LEAK_BIT(SET));
 	} else if (is_word(l, "authorization")) {
 		l->effects.is_unusual = true;
+		l->effects.leaves |= LEAK_READING; /* it sets the role, too */
 		effects_inner_next(l);
 		note_set(l, &target, false, take_default(l, &target));
 	} else {
@@ -354,7 +355,6 @@ static void create_statement(struct effects_look *l)
 		leave(l, LEAK_BIT(TEMP));
 }
 
-static void alter_statement(struct effects_look *l)
 static void explain_statement(struct effects_look *l)
 {
 	leave_unseen(l);
@@ -374,6 +374,7 @@ static void explain_statement(struct effects_look *l)
 	}
 }
 
+static void alter_statement(struct effects_look *l)
 {
 	effects_inner_next(l);
 	note_object(l, false);
@@ -506,6 +507,8 @@ static void look_at_body(struct effects_look *outer, bool is_string)
 			reset_statement(&l);
 		} else if (is_word(&l, "set")) {
 			set_statement(&l);
+		} else if (is_word(&l, "set_config")) {
+			l.effects.leaves |= LEAK_READING;
 		}
 		/* go on, although the token may be the end of a statement */
 		sql_scan_next(&l.scan, &l.token);
@@ -514,7 +517,7 @@ static void look_at_body(struct effects_look *outer, bool is_string)
 	more = (struct reset_effects){
 	    .hidden = more.session | more.local | more.hidden, .set = more.set};
 	effects_add_resets(&outer->effects.resets, &more);
-	outer->effects.leaves |= l.effects.leaves & LEAK_PLACEHOLDER;
+	outer->effects.leaves |= l.effects.leaves & (LEAK_PLACEHOLDER | LEAK_READING);
 	outer->effects.hides_forgetting |= l.effects.hides_forgetting;
 	outer->effects.changes_schema |= l.effects.changes_schema;
 	outer->effects.makes_temp |= l.effects.makes_temp;

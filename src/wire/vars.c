@@ -325,7 +325,8 @@ static bool is_read(const struct vars_schema *s, size_t i)
 bool vars_is_silently_read(const char *name, size_t len)
 {
 	static const char *const names[] = {"array_nulls", "backslash_quote",
-	    "bytea_output", "extra_float_digits", "lc_monetary",
+	    "bytea_output", "escape_string_warning", "extra_float_digits",
+	    "lc_monetary", "role", "row_security", "timezone_abbreviations",
 	    "transform_null_equals", "xmlbinary", "xmloption"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)

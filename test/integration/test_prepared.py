@@ -574,7 +574,10 @@ SILENT = {
     "array_nulls": ("off", "select '{NULL}'::text[]::text"),
     "bytea_output": ("escape", r"select '\x41'::bytea::text"),
     "extra_float_digits": ("-5", "select (1 / 3::float8)::text"),
+    "role": ("silent_role", "select v from silent.by_right"),
+    "row_security": ("off", "select v from guarded"),
     "search_path": ("silent", "select v from silent_table"),
+    "timezone_abbreviations": ("India", "select extract(epoch from '2020-01-01 12:00 IST'::timestamptz)"),
     "transform_null_equals": ("on", "select count(*) from (values (null::int), (1)) v (x) where x = null"),
     "xmlbinary": ("hex", r"select xmlelement(name a, '\x41'::bytea)::text"),
     "xmloption": ("document", "select 'a'::xml::text"),
@@ -584,11 +587,13 @@ SILENT = {
 @pytest.fixture(scope="module")
 def silent(cluster):
     """A table of this name with another value in a schema that is not in search_path."""
-    cluster.do("create schema silent", "grant usage on schema silent to public",
+    cluster.do("create schema silent", "grant usage on schema silent to trust_user", "create role silent_role",
+               "grant silent_role to trust_user", "create table silent.by_right as select 1 as v", "create table public.guarded (v int)",
+               "alter table guarded enable row level security", "grant select on silent.by_right, guarded to public",
                "create table public.silent_table as select 'seen' as v", "create table silent.silent_table as select 'hidden' as v",
                "grant select on public.silent_table, silent.silent_table to public")
     yield cluster
-    cluster.do("drop schema silent cascade", "drop table public.silent_table")
+    cluster.do("drop schema silent cascade", "drop table public.silent_table, guarded", "drop role silent_role")
 
 
 def by_set(client, name, value):
@@ -604,13 +609,13 @@ def by_do(client, name, value):
 
 
 def each_has(clients, sql):
-    """What each gets, by a named statement and often enough by unnamed ones; error: its code."""
+    """What each gets, by a named statement and often enough by unnamed ones: kinds of messages, and rows or the error's code."""
     found = []
     for name in ("s", "", "", ""):
         for client in clients:
             client.send(wire.parse(name, sql), wire.bind("", name), wire.execute(), wire.close("S", name), wire.sync())
             result = client.finish()
-            found.append(result.errors[0].field("C") if result.errors else result.rows)
+            found.append((result.kinds(), result.errors[0].field("C") if result.errors else result.rows))
     return found
 
 
@@ -622,7 +627,7 @@ def test_settings_that_no_server_reports(make_pooler, silent, name, way, first):
     value, sql = SILENT[name]
     pooler = make_pooler({"db": silent.conn()}, settings=dict(SETTINGS, session_state="keep", prepare_unnamed="2"))
     found = []
-    for clients in [silent.client(), silent.client()], [pooler.connect(), pooler.connect()]:
+    for clients in [silent.client("trust_user"), silent.client("trust_user")], [pooler.connect(), pooler.connect()]:
         seen = [] if first else each_has(clients, sql)
         way(clients[0], name, value)
         found.append(seen + each_has(clients, sql))
@@ -630,13 +635,15 @@ def test_settings_that_no_server_reports(make_pooler, silent, name, way, first):
 
 
 @pytest.mark.parametrize("state", ["forward", "clean", "keep"])
-@pytest.mark.parametrize("command", ["set local %s = '%s'", "select set_config('%s', '%s', true)"])
+@pytest.mark.parametrize("command", [
+    "set local %s = '%s'", "select set_config('%s', '%s', true)", "do $$begin set local %s = '%s'; end$$",
+    "do $$begin perform set_config('%s', '%s', true); end$$"], ids=["set", "set_config", "do set", "do set_config"])
 @pytest.mark.parametrize("name", SILENT)
 def test_such_settings_of_a_transaction(make_pooler, silent, name, command, state):
     value, sql = SILENT[name]
     pooler = make_pooler({"db": silent.conn()}, settings=dict(SETTINGS, session_state=state, prepare_unnamed="2"))
     found = []
-    for one, other in (silent.client(), silent.client()), (pooler.connect(), pooler.connect()):
+    for one, other in (silent.client("trust_user"), silent.client("trust_user")), (pooler.connect(), pooler.connect()):
         one.query("begin")
         one.query(command % (name, value))
         seen = each_has([one], sql)

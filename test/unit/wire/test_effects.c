@@ -665,9 +665,15 @@ static void settings_by_which_texts_are_read_silently(void **state)
 	    "SET LOCAL Transform_Null_Equals TO on",
 	    "set session \"xmloption\" = content",
 	    "select 1; reset all; set extra_float_digits to default",
-	    "select set_config('ARRAY_NULLS', 'off', true)"};
-	static const char *const others[] = {"set work_mem = '1MB'", "set local role a",
+	    "select set_config('ARRAY_NULLS', 'off', true)", "set local role a",
+	    "set session authorization a", "set row_security = off",
+	    "set timezone_abbreviations = 'India'", "set escape_string_warning = off",
+	    "do $$ begin set local bytea_output = 'escape'; end $$",
+	    "do $$ begin execute 'set xmlbinary = hex'; end $$",
+	    "do $$ begin perform set_config(a, b, true); end $$"};
+	static const char *const others[] = {"set work_mem = '1MB'",
 	    "set a.bytea_output = 1", "select 'bytea_output'",
+	    "do $$ begin set local work_mem = '1MB'; end $$",
 	    "select set_config('search_path', 'bytea_output', true)"};
 	const struct effects_ask ask = {.has_leaves = true};
 
@@ -790,15 +796,15 @@ static void tags_of_changes_of_the_schema(void **state)
 {
 	static const char *const changes[] = {"CREATE TABLE", "ALTER TYPE",
 	    "DROP MATERIALIZED VIEW", "CREATE FUNCTION", "DROP TABLE"};
+	/* also where a text has told of others */
+	static const char *const more[] = {"GRANT", "REVOKE", "GRANT ROLE",
+	    "REVOKE ROLE", "REASSIGN OWNED", "IMPORT FOREIGN SCHEMA"};
 	static const char *const others[] = {"CREATE INDEX", "ALTER ROLE",
 	    "DROP DATABASE", "SELECT 1", "CREATE", "CREATE ", "", "DROPS TABLE", "DO",
 	    "COMMENT", "GRANTS", "INSERT 0 1", "ROLLBACK"};
 
 	(void)state;
 	for (size_t i = 0; i < COUNT_OF(changes); i++)
-	/* also where a text has told of others */
-	static const char *const more[] = {"GRANT", "REVOKE", "GRANT ROLE",
-	    "REVOKE ROLE", "REASSIGN OWNED", "IMPORT FOREIGN SCHEMA"};
 		for (size_t told = 0; told < 2; told++)
 			assert_int_equal(
 			    effects_is_schema_tag(changes[i], strlen(changes[i]), told),
