@@ -256,6 +256,9 @@ int prepared_journal_note(struct prepared_journal **j, uint32_t tag,
     enum prepared_change change, const char *name, struct prepared_text *text);
 /* Sets the generation that the name of the last record gets when it is put back. */
 void prepared_journal_date(struct prepared_journal *j, uint32_t generation);
+/* That no notice comes before the answer to the message of the last record says
+ * nothing. */
+void prepared_journal_mute(struct prepared_journal *j);
 /* A notice comes before the answer to this message: see is_told. */
 void prepared_journal_tell(const struct prepared_journal *j, uint32_t tag);
 /* The message with this tag succeeded, so its changes are final. */

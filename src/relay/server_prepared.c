@@ -158,6 +158,9 @@ int server_prepared_add(struct server *server, struct prepared_text *text, uint3
 {
 	if (server_prepared_note(server, tag, PREPARED_SET_ADDED, NULL, text) < 0)
 		return -1;
+	if (server->link.schema.is_unusual ||
+	    kept_settings_has(server->kept, "client_min_messages"))
+		prepared_journal_mute(server->link.journal);
 	if (prepared_set_add(&server->statements, text) < 0)
 		return -1;
 	prepared_set_date(server->statements, text, server_generation(server));

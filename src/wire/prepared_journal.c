@@ -27,6 +27,7 @@ struct journal_entry {
 	bool is_kept;   /* set by prepared_journal_forget: this one stays */
 	bool was_there; /* undoing puts it back; otherwise undoing removes it */
 	bool was_spoilt;
+	bool is_muted; /* the server may keep its notices for itself */
 	/* of a name: what it had, and, set by prepared_journal_forget, what it has */
 	uint32_t generation, kept_generation;
 	char name[];
@@ -131,6 +132,11 @@ void prepared_journal_date(struct prepared_journal *j, uint32_t generation)
 	at_node(list_back(&j->open))->generation = generation;
 }
 
+void prepared_journal_mute(struct prepared_journal *j)
+{
+	at_node(list_back(&j->open))->is_muted = true;
+}
+
 /* The first open record with this tag.  Answers come in order, so it is near the
  * front. */
 static struct journal_entry *open_entry(const struct prepared_journal *j, uint32_t tag)
@@ -157,8 +163,8 @@ void prepared_journal_commit(struct prepared_journal **jp, uint32_t tag)
 	if (!*jp)
 		return;
 	while ((r = open_entry(*jp, tag))) {
-		r->text->is_silent |=
-		    !r->is_of_name && !r->was_there && !r->text->is_told;
+		r->text->is_silent |= !r->is_of_name && !r->was_there && !r->is_muted &&
+				      !r->text->is_told;
 		/* earlier failed changes of the same name do not matter any more */
 		while (r->older)
 			drop(*jp, r->older);

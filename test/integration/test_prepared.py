@@ -762,3 +762,21 @@ def test_rights_that_parse_looks_at(make_pooler, shadowed, give, take):
             seen += each_has(clients, sql)
         found.append(seen)
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("state", ["forward", "keep"])
+def test_a_notice_of_parse_behind_a_client_that_wants_none(make_pooler, pg, state):
+    sql = "select 1 as " + 70 * "n"
+    pooler = make(make_pooler, pg, session_state=state)
+    with pooler.connect() as deaf, pooler.connect() as client:
+        if state == "keep":
+            deaf.query("set client_min_messages = error")
+        else:
+            deaf.query("begin")
+            deaf.query("set local client_min_messages = error")
+        prepare(deaf, "s", sql)
+        if state == "forward":
+            deaf.query("commit")
+        for name in "ab":
+            client.send(wire.parse(name, sql), wire.sync())
+            assert client.finish().kinds() == "N1Z"
