@@ -59,7 +59,12 @@ set schema 'other'
 reset search_path
 set extra_float_digits = -7
 set bytea_output = 'escape'
+set timezone_abbreviations = 'India'
+set local timezone_abbreviations = 'India'
+do $$ begin set local bytea_output = 'escape'; end $$
+do $$ begin perform set_config('timezone_abbreviations', 'India', true); end $$
 set lock_timeout = '7s'
+set local role oracle_role
 set role oracle_role
 set role nobody_is_called_so
 set role none
@@ -85,6 +90,7 @@ select current_user, session_user
 select current_setting('transaction_isolation'), current_setting('default_transaction_deferrable')
 select 1.0::float8 / 3, '\\\\x00ff'::bytea
 select current_setting('DateStyle'), current_setting('application_name')
+select '2020-01-01 12:00 IST'::timestamptz::text, '\\\\x41'::bytea::text
 insert into T values (77, 'by whom'); delete from T where id = 77
 """.strip("\n").split("\n")
 
