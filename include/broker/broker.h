@@ -65,8 +65,8 @@ void broker_keep_spelling(struct pool *pool, size_t i, const char *base,
  * NULL when none are valid. */
 const struct login_params *broker_login_params(struct pool *pool);
 /* Sets the pool's login parameters to what another process knew, unless it has some.
- * Copies vars and untracked. */
-void broker_restore_login_params(struct site *site, struct pool *pool,
+ * Copies vars and untracked.  -1: no memory. */
+int broker_restore_login_params(struct site *site, struct pool *pool,
     const struct vars *vars, const uint8_t *untracked, size_t len);
 
 #endif

@@ -592,19 +592,23 @@ void broker_keep_spelling(
 	spellings_keep(runner->spellings, i, base, asked, value);
 }
 
-void broker_restore_login_params(struct site *site, struct pool *pool,
+int broker_restore_login_params(struct site *site, struct pool *pool,
     const struct vars *vars, const uint8_t *untracked, size_t len)
 {
 	struct runner *runner = pool_runner(site, pool);
 	const struct shared_params_place place = runner_place(runner);
 	struct buf rest;
+	int failed;
 
 	if (pool_has_login_params(pool))
-		return;
+		return 0;
 	buf_init(&rest, 0);
 	buf_put(&rest, untracked, len);
-	if (!rest.failed &&
-	    shared_params_replace(&runner->shared_params, &place, vars, &rest) == 0)
+	failed = rest.failed ? -1
+			     : shared_params_replace(
+				   &runner->shared_params, &place, vars, &rest);
+	if (!failed)
 		pool_got_login_params(pool);
 	buf_done(&rest);
+	return failed;
 }

@@ -317,9 +317,12 @@ static void note_pool(struct handoff *m, const struct record_pool *from)
 	if (m->outdated || !from->has_known)
 		return;
 	vars_init(&login_params, m->site->vars);
-	if (take_vars(m, &from->login_params, &login_params, NULL) == 0)
-		broker_restore_login_params(m->site, pool, &login_params,
-		    from->untracked.at, from->untracked.len);
+	/* without memory for them a new server has to tell them: its servers make room
+	 * for it, in a pool that is full */
+	if (take_vars(m, &from->login_params, &login_params, NULL) < 0 ||
+	    broker_restore_login_params(m->site, pool, &login_params,
+		from->untracked.at, from->untracked.len) < 0)
+		m->outdated = pool;
 	vars_done(&login_params);
 }
 
