@@ -10,11 +10,11 @@ import subprocess
 import sys
 import time
 
-BITS = ("split", "late", "reset", "clients", "servers", "cancel", "admin", "reload", "stalls", "calls", "dns", "takeover", "kill")
+BITS = ("split", "late", "reset", "clients", "servers", "cancel", "admin", "reload", "stalls", "calls", "dns", "takeover", "kill", "tls")
 EVERYTHING = (1 << len(BITS)) - 1
 # A run whose faults differ finds what all of them together hide.
-MIXES = (EVERYTHING, 0, 1 | 8 | 32, EVERYTHING & ~(2 | 4 | 256 | 2048 | 4096), 64 | 128 | 16, 2048,
-         EVERYTHING & ~(2048 | 4096), 1 | 8 | 16 | 32 | 2048 | 4096, 1 | 256, EVERYTHING)
+MIXES = (EVERYTHING, 0, 1 | 8 | 32, EVERYTHING & ~(2 | 4 | 256 | 2048 | 4096), 64 | 128 | 16, 2048 | 8192,
+         EVERYTHING & ~(2048 | 4096), 1 | 8 | 16 | 32 | 2048 | 4096, 1 | 256 | 8192, EVERYTHING)
 
 
 class Run:

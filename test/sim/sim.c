@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "sim_process.h"
+#include "sim_tls.h"
 
 enum {
 	CHECK_US = 5000000,
@@ -93,10 +94,12 @@ static void simulate(const struct sim_options *options)
 	char folder[40], command[100];
 
 	world_init(options);
+	sim_tls_init();
 	if (!mkdtemp(strcpy(folder, "/tmp/pooler-sim-XXXXXX")) || chdir(folder) < 0) {
 		perror(folder);
 		__real__exit(1);
 	}
+	sim_tls_begin();
 	config_write_first();
 	servers_init();
 	clients_init();

@@ -32,7 +32,8 @@ enum fault {
 	FAULT_DNS = 1024,      /* names are resolved late, not at all, or otherwise */
 	FAULT_TAKEOVER = 2048, /* another process takes over */
 	FAULT_KILL = 4096,     /* and one of the two is killed */
-	FAULT_ALL = 8191,
+	FAULT_TLS = 8192,      /* no fault: TLS, of which the seed decides the kind */
+	FAULT_ALL = 16383,
 };
 
 struct sim_options {
@@ -145,6 +146,7 @@ void task_wake_one(const void *object);
 struct file;
 struct wire;
 struct actor;
+struct secure;
 
 /* One end of a connection. */
 struct end {
@@ -175,8 +177,9 @@ struct actor_ops {
 /* A simulated peer. */
 struct actor {
 	const struct actor_ops *ops;
-	struct end *end;    /* NULL: not connected */
-	struct buf in, out; /* from in_from and out_from on */
+	struct end *end;       /* NULL: not connected */
+	struct secure *secure; /* owned, see sim_tls.c; NULL: no TLS */
+	struct buf in, out;    /* from in_from and out_from on */
 	size_t in_from, out_from;
 	bool is_unresponsive; /* it does not read */
 	bool is_ending;       /* it closes when its output is sent */

@@ -9,6 +9,7 @@
 
 #include "sim_login.h"
 #include "sim_process.h"
+#include "sim_tls.h"
 #include "views/views.def"
 #include "wire/codec.h"
 
@@ -332,6 +333,7 @@ static void next(struct event *e)
 		inet_pton(AF_INET, "10.3.0.1", &from.sin_addr);
 		a->state = COMING;
 		actor_connect(&a->actor, &from, "127.0.0.1", PORT);
+		sim_tls_connect(&a->actor, sim_tls_sure());
 		return;
 	}
 	if (a->state != READY)

@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "sim_login.h"
+#include "sim_tls.h"
 #include "wire/codec.h"
 
 enum {
@@ -95,6 +96,8 @@ struct client {
 	unsigned id;
 	enum state state;
 	const char *database;
+	enum tls_way way;
+	bool is_hasty;                 /* it leaves during the handshake */
 	bool is_session, is_statement; /* the mode of its pool */
 	bool is_kept;                  /* its session state is kept */
 	bool is_in_crowd;              /* of those who use one pool */
@@ -612,6 +615,7 @@ static void send_cancel(struct event *e)
 		c->cancel_to = UINT_MAX;
 		note("cancel", c->id, c->number);
 		actor_connect(a, &from, "127.0.0.1", PORT);
+		sim_tls_connect(a, c->way);
 		buf_init(&b, 0);
 		codec_put_cancel_request(&b, c->key, c->key_len);
 		actor_send(a, b.bytes, b.len);
@@ -683,7 +687,8 @@ static void ended(struct actor *a, int errnum)
 	bool is_cut_error = check_last(c) && c->state != SERVED;
 
 	note("client is cut", c->id, (uint64_t)errnum);
-	MUST(may_be_cut() || c->is_shut || c->is_told_end || is_cut_error,
+	MUST(may_be_cut() || c->is_shut || c->is_told_end || is_cut_error ||
+		 sim_tls_is_refused(c->way),
 	    "client %u lost its connection (%s) without a reason", c->id,
 	    errnum ? strerror(errnum) : "closed");
 	world.counts.refused += c->state != SERVED;
@@ -746,6 +751,11 @@ static void connect_now(struct client *c)
 	address_of(c, &from);
 	note("client connects", c->id, 0);
 	actor_connect(&c->actor, &from, "127.0.0.1", PORT);
+	c->way = sim_tls_choose(&c->rng);
+	sim_tls_connect(&c->actor, c->way);
+	c->is_hasty = c->way && draw_fault(&c->rng, FAULT_CLIENTS, 20000);
+	if (c->is_hasty)
+		event_in(&c->next, draw_below(&c->rng, 5000));
 }
 
 /* ---- what it is told ---- */
@@ -893,9 +903,10 @@ static void got_error(struct client *c, const uint8_t *body, size_t len)
 	SEEN("client %u: %s %s %s", c->id, f.severity, f.sqlstate, f.message);
 	world.counts.errors++;
 	if (strcmp(f.severity, "FATAL") == 0) {
-		MUST((may_be_cut() || is_refused(c, f.sqlstate)) &&
-			 strcmp(f.sqlstate, "08P01") != 0 &&
-			 strcmp(f.sqlstate, "53200") != 0,
+		MUST(sim_tls_is_refused(c->way) ||
+			 ((may_be_cut() || is_refused(c, f.sqlstate)) &&
+			     strcmp(f.sqlstate, "08P01") != 0 &&
+			     strcmp(f.sqlstate, "53200") != 0),
 		    "client %u got FATAL %s: %s", c->id, f.sqlstate, f.message);
 		world.counts.refused += c->state != SERVED;
 		c->is_told_end = true;
@@ -1256,6 +1267,10 @@ static void next(struct event *e)
 			c->is_dead = true;
 		else
 			connect_now(c);
+		return;
+	}
+	if (c->is_hasty && c->state != SERVED) {
+		leave(c, draw_chance(&c->rng, 500));
 		return;
 	}
 	if (c->state != SERVED || c->count || c->is_shut)

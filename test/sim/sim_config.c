@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "sim.h"
+#include "sim_tls.h"
 
 static const char path[] = "pooler.ini", users[] = "users.txt";
 static uint64_t first_rng;
@@ -66,13 +66,14 @@ static void write_config(uint64_t *rng, bool is_broken)
 	    "[databases]\n"
 	    "app = host=10.1.0.1 pool_mode=transaction auth_user=u0%s\n"
 	    "sess = host=10.1.0.1 pool_mode=session pool_size=%u\n"
-	    "stmt = host=10.1.0.2 pool_mode=statement\n"
+	    "stmt = host=10.1.0.2 pool_mode=statement%s\n"
 	    "named = host=primary.sim pool_mode=transaction\n"
 	    "both = host=10.1.0.1,10.1.0.2 pool_mode=transaction\n"
 	    "kept = host=10.1.0.1 pool_mode=transaction session_state=keep "
 	    "pool_size=%u\n",
 	    draw_chance(rng, 500) ? " server_reset_query=''" : "",
-	    (unsigned)draw_between(rng, 5, 12), (unsigned)draw_between(rng, 2, 6));
+	    (unsigned)draw_between(rng, 5, 12), sim_tls_database_options(),
+	    (unsigned)draw_between(rng, 2, 6));
 	if (has_extra)
 		fprintf(f, "extra = host=10.1.0.2\n");
 	fprintf(f,
@@ -84,6 +85,7 @@ static void write_config(uint64_t *rng, bool is_broken)
 	    "client_login_timeout = 300\n",
 	    config_auth_type(), users);
 	fprintf(f, "workers = %u\n", world.options.workers);
+	sim_tls_put_settings(f);
 	maybe(f, rng, 800, "default_pool_size", 1, 6);
 	maybe(f, rng, 300, "min_pool_size", 0, 2);
 	maybe(f, rng, 300, "reserve_pool_size", 0, 2);
@@ -132,12 +134,15 @@ static void write_config(uint64_t *rng, bool is_broken)
 void config_write_first(void)
 {
 	write_users();
+	sim_tls_touch(set_time);
 	first_rng = rng_for("configuration", 0);
 	config_write_calm();
 }
 
 void config_write_random(uint64_t *rng)
 {
+	if (draw_chance(rng, 300))
+		sim_tls_touch(set_time);
 	write_config(rng, draw_chance(rng, 300));
 }
 

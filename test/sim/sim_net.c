@@ -14,6 +14,7 @@
 
 #include "base/mem.h"
 #include "sim_process.h"
+#include "sim_tls.h"
 
 enum { TIMED_OUT_US = 120000000, HANDSHAKE_US = 200, NARROW_US = 10 };
 
@@ -394,14 +395,18 @@ static void tell_actor(struct end *e)
 		return;
 	e->wire->refs++;
 	if (len) {
-		buf_put(&a->in, e->in.bytes + e->in_from, len);
+		if (a->secure)
+			sim_tls_take(a, e->in.bytes + e->in_from, len);
+		else
+			buf_put(&a->in, e->in.bytes + e->in_from, len);
 		end_take(e, len);
 		note_room(e);
+		actor_pump(a);
 		a->ops->received(a);
 	}
 	/* it may have closed, or gone */
 	if (e->is_open && e->actor == a && !a->is_unresponsive &&
-	    (e->is_reset || e->has_fin))
+	    (e->is_reset || e->has_fin || sim_tls_has_failed(a)))
 		a->ops->ended(a, e->error);
 	wire_unref(e->wire);
 }
@@ -900,7 +905,10 @@ void actor_send(struct actor *a, const void *bytes, size_t len)
 {
 	if (!a->end)
 		return;
-	buf_put(&a->out, bytes, len);
+	if (a->secure)
+		sim_tls_put(a, bytes, len);
+	else
+		buf_put(&a->out, bytes, len);
 	actor_pump(a);
 }
 
@@ -942,6 +950,11 @@ void actor_close(struct actor *a, bool is_reset)
 {
 	struct end *e = a->end;
 
+	if (a->secure && e && !is_reset) {
+		sim_tls_say_goodbye(a);
+		actor_pump(a);
+	}
+	sim_tls_free(a);
 	a->end = NULL;
 	a->is_ending = a->is_unresponsive = false;
 	buf_done(&a->in);

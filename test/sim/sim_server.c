@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "sim_notify.h"
+#include "sim_tls.h"
 #include "wire/codec.h"
 
 enum {
@@ -1050,12 +1051,16 @@ static size_t start(struct session *s, const uint8_t *p, size_t len)
 	struct cursor c;
 	uint32_t size, code;
 
-	if (len < 8 || len < (size = get_u32(p)))
+	if (sim_tls_accept_direct(&s->actor, p, len) || len < 8 ||
+	    len < (size = get_u32(p)))
 		return 0;
 	code = get_u32(p + 4);
 	if (code == SSL_CODE) {
-		actor_send(&s->actor, "N", 1);
-		return size;
+		actor_take(&s->actor, size);
+		if (sim_tls_accept(&s->actor, &s->host->rng) &&
+		    draw_fault(&s->host->rng, FAULT_SERVERS, 3000))
+			session_end(s, true);
+		return 0;
 	}
 	if (code == CANCEL_CODE) {
 		s->is_busy = s->actor.is_unresponsive = true;
