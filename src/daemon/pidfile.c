@@ -83,7 +83,7 @@ static int could_not_open(const struct pidfile *p, struct err *err)
 
 /* One that was killed has its number until its parent has noticed, which some parents
  * never do. */
-static bool is_running(pid_t pid, int patience_ms)
+static bool outlasts(pid_t pid, int patience_ms)
 {
 	if (kill(pid, 0) < 0 && errno == ESRCH)
 		return false;
@@ -113,7 +113,7 @@ int pidfile_check(const struct pidfile *p, long elder, int patience_ms, struct l
 	if (elder > 0 && pid == elder)
 		return 0;
 	/* a file without a valid process id is not removed: its process may run */
-	if (pid <= 0 || is_running((pid_t)pid, patience_ms))
+	if (pid <= 0 || outlasts((pid_t)pid, patience_ms))
 		return err_set(
 		    err, "pidfile '%s' exists, another instance running?", path);
 	log_info(log, "stale pidfile, removing");
