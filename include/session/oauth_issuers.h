@@ -18,13 +18,6 @@ struct oauth_issuer;
 /* At most one fetch of an issuer begins in this time. */
 enum { OAUTH_FETCH_PAUSE_US = 5000000 };
 
-/* The table of issuers and their keys. */
-struct oauth_issuers_kept;
-
-struct oauth_issuers_kept *oauth_issuers_kept_new(void);
-/* Call it when no helper thread runs any more. */
-void oauth_issuers_kept_free(struct oauth_issuers_kept **kept);
-
 /* Makes site->issuer_waits, which uses the table that all sites share. */
 void oauth_issuers_init(struct site *site);
 /* Call it after the helper threads have ended. */

@@ -13,13 +13,6 @@
 
 struct kept_password;
 
-/* The table of passwords. */
-struct passwords_kept;
-
-struct passwords_kept *passwords_kept_new(void);
-/* Wipes the passwords.  Call it when no helper thread runs any more. */
-void passwords_kept_free(struct passwords_kept **kept);
-
 /* Makes site->passwords, which uses the table that all sites share. */
 void passwords_init(struct site *site);
 /* Call it after the helper threads have ended. */

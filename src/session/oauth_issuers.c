@@ -6,31 +6,11 @@
  */
 #include "session/oauth_issuers.h"
 
-#include <pthread.h>
-
 #include "auth/oauth_fetch.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "session/oauth_issuers_kept.h"
 #include "session/workers.h"
-
-struct oauth_issuer {
-	char *name;
-	struct oauth_keys *keys;     /* one reference; NULL: none yet */
-	char *failure;               /* of the last fetch; NULL: it has succeeded */
-	struct issuer_waits *runner; /* of the site that has begun it */
-	bool is_running;
-	bool is_old;         /* whatever its age */
-	bool was_tried;      /* begun_us is set */
-	uint64_t begun_us;   /* when the last fetch began */
-	uint64_t fetched_us; /* when the one began that brought the keys */
-	unsigned number;     /* of fetches that have ended */
-	unsigned failures;   /* of these */
-};
-
-struct oauth_issuers_kept {
-	pthread_mutex_t lock;
-	struct map *table; /* struct oauth_issuer by .name; none is forgotten */
-};
 
 struct issuer_waits {
 	struct site *site;
@@ -143,21 +123,6 @@ static void submit(struct issuer_waits *w, struct oauth_fetch *fetch)
 	finish(w, issuer, NULL, &err);
 }
 
-/* Under the lock: returns what is known of an issuer; it is made if there is nothing.
- */
-static struct oauth_issuer *find_issuer(
-    struct oauth_issuers_kept *kept, const char *name)
-{
-	struct oauth_issuer *issuer = map_get_str(kept->table, name);
-
-	if (!issuer) {
-		issuer = mem_zero(sizeof(*issuer));
-		issuer->name = mem_strdup(name);
-		map_put_str(kept->table, issuer->name, issuer);
-	}
-	return issuer;
-}
-
 struct oauth_keys *oauth_issuers_keys(struct site *site, const char *name)
 {
 	struct issuer_waits *w = site->issuer_waits;
@@ -165,7 +130,7 @@ struct oauth_keys *oauth_issuers_keys(struct site *site, const char *name)
 	struct oauth_fetch *fetch = NULL;
 
 	pthread_mutex_lock(&w->issuers->lock);
-	struct oauth_issuer *issuer = find_issuer(w->issuers, name);
+	struct oauth_issuer *issuer = oauth_issuers_kept_find(w->issuers, name);
 	struct oauth_keys *keys = oauth_keys_ref(issuer->keys);
 	if (keys && (issuer->is_old ||
 			loop_now(site->loop) >= issuer->fetched_us + lifetime_us))
@@ -184,7 +149,7 @@ enum oauth_keys_news oauth_issuers_fetch(struct site *site, const char *name,
 	struct oauth_fetch *fetch = NULL;
 
 	pthread_mutex_lock(&w->issuers->lock);
-	struct oauth_issuer *issuer = find_issuer(w->issuers, name);
+	struct oauth_issuer *issuer = oauth_issuers_kept_find(w->issuers, name);
 	if (issuer->keys != known)
 		news = OAUTH_KEYS_NEWER;
 	else
@@ -242,34 +207,6 @@ void oauth_issuers_each(struct site *site,
 }
 
 /* ---- making and unmaking ---- */
-
-struct oauth_issuers_kept *oauth_issuers_kept_new(void)
-{
-	struct oauth_issuers_kept *kept = mem_zero(sizeof(*kept));
-
-	pthread_mutex_init(&kept->lock, NULL);
-	kept->table = map_new();
-	return kept;
-}
-
-void oauth_issuers_kept_free(struct oauth_issuers_kept **keptp)
-{
-	struct oauth_issuers_kept *kept = *keptp;
-	struct oauth_issuer *issuer;
-	size_t at = 0;
-
-	*keptp = NULL;
-	while ((issuer = map_next(kept->table, &at))) {
-		oauth_keys_unref(&issuer->keys);
-		mem_free(issuer->failure);
-		map_del_str(kept->table, issuer->name);
-		mem_free(issuer->name);
-		mem_free(issuer);
-	}
-	map_free(&kept->table);
-	pthread_mutex_destroy(&kept->lock);
-	mem_free(kept);
-}
 
 void oauth_issuers_init(struct site *site)
 {

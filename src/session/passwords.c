@@ -6,43 +6,15 @@
  */
 #include "session/passwords.h"
 
-#include <pthread.h>
-#include <string.h>
-
-#include "base/buf.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/time_us.h"
+#include "session/passwords_kept.h"
 #include "session/workers.h"
 
 /* How long the result of a fetch stays at least, so that all sites see it; and when a
  * fetch before the end is tried again after a failure, at the soonest. */
 enum { SHORTLY_US = 1000000 };
-
-struct kept_password {
-	struct buf key; /* of the request, in the table */
-	struct password_request request;
-	struct node running_node; /* in kept->running, while it is fetched */
-	bool is_running;
-	char *password;  /* NULL: there is none */
-	char *failure;   /* of the last fetch; NULL: it has succeeded */
-	unsigned number; /* of fetches that have ended */
-	uint64_t lifetime_us;
-	uint64_t begun_us;   /* when the last fetch began */
-	uint64_t fetched_us; /* when the one began that brought the password */
-	uint64_t again_us;   /* when it is fetched again before its end, or looked at */
-	bool is_used;        /* since the last fetch began */
-	bool is_refused;     /* a server has refused it */
-	bool is_second; /* it was fetched because a server refused the one before */
-	unsigned waits; /* logins that have it or wait for it */
-	struct site *runner; /* fetched it last, and looks after it */
-};
-
-struct passwords_kept {
-	pthread_mutex_t lock;
-	struct map *table;   /* struct kept_password by .key */
-	struct list running; /* by .running_node */
-};
 
 struct passwords {
 	struct site *site;
@@ -55,64 +27,6 @@ struct passwords {
 static uint64_t now_of(const struct passwords *p)
 {
 	return loop_now(p->site->loop);
-}
-
-/* ---- the table, under its lock ---- */
-
-/* Returns what is known for a request; it is made if there is nothing. */
-static struct kept_password *find_kept(
-    struct passwords_kept *kept, const struct password_request *request)
-{
-	struct kept_password *k;
-	struct buf key;
-
-	buf_init_sure(&key);
-	buf_put_str(&key, request->file ? request->file : "");
-	buf_put_str(&key, request->command ? request->command : "");
-	buf_put_str(&key, request->host);
-	buf_put_str(&key, request->user);
-	buf_put_str(&key, request->database);
-	buf_put_u32(&key, (uint32_t)request->port);
-	k = map_get(kept->table, key.bytes, key.len);
-	if (k) {
-		buf_done(&key);
-		return k;
-	}
-	k = mem_zero(sizeof(*k));
-	k->key = key;
-	password_request_copy(&k->request, request);
-	map_put(kept->table, k->key.bytes, k->key.len, k);
-	return k;
-}
-
-static void drop_kept(struct passwords_kept *kept, struct kept_password *k)
-{
-	map_del(kept->table, k->key.bytes, k->key.len);
-	if (k->is_running)
-		list_remove(&kept->running, &k->running_node);
-	buf_done(&k->key);
-	password_request_done(&k->request);
-	mem_free_secret(k->password);
-	mem_free(k->failure);
-	mem_free(k);
-}
-
-static bool is_fresh(const struct kept_password *k, uint64_t now_us)
-{
-	return k->password && !k->is_refused && now_us < k->fetched_us + k->lifetime_us;
-}
-
-/* Is a password of the same user at the same host being fetched? */
-static bool is_busy(const struct passwords_kept *kept, const struct kept_password *k)
-{
-	const struct kept_password *other;
-
-	list_for (other, &kept->running, running_node)
-		if (other->request.port == k->request.port &&
-		    strcmp(other->request.host, k->request.host) == 0 &&
-		    strcmp(other->request.user, k->request.user) == 0)
-			return true;
-	return false;
 }
 
 /* ---- fetching ---- */
@@ -140,7 +54,7 @@ static void finish(
 	mem_free(k->failure);
 	k->failure = password ? NULL : mem_strdup(err->text);
 	/* one that has not been refused serves until its end */
-	if (password || !is_fresh(k, now_us)) {
+	if (password || !passwords_kept_is_fresh(k, now_us)) {
 		mem_free_secret(k->password);
 		k->password = password;
 		k->fetched_us = k->begun_us;
@@ -168,7 +82,7 @@ static void fetched(struct password_job *job)
 /* Under the lock: returns the job of a new fetch, for submit.  NULL: it has to wait. */
 static struct password_job *begin(struct passwords *p, struct kept_password *k)
 {
-	if (is_busy(p->kept, k))
+	if (passwords_kept_is_busy(p->kept, k))
 		return NULL;
 	list_push_back(&p->kept->running, &k->running_node);
 	k->is_running = true;
@@ -212,7 +126,8 @@ static bool try_to_settle(
 
 	*password = NULL;
 	pthread_mutex_lock(&p->kept->lock);
-	if (is_fresh(k, now_of(p)) || (wait->number != k->number && k->password))
+	if (passwords_kept_is_fresh(k, now_of(p)) ||
+	    (wait->number != k->number && k->password))
 		*password = use(wait);
 	else if (wait->number != k->number && k->failure)
 		err_set(err, "%s", k->failure);
@@ -256,14 +171,14 @@ char *passwords_get(struct site *site, const struct password_request *request,
 	char *password = NULL;
 
 	pthread_mutex_lock(&p->kept->lock);
-	struct kept_password *k = find_kept(p->kept, request);
+	struct kept_password *k = passwords_kept_find(p->kept, request);
 	k->lifetime_us = lifetime_us;
 	k->request.limit_us = request->limit_us;
 	k->waits++;
 	wait->site = site;
 	wait->from = k;
 	wait->number = k->number;
-	if (is_fresh(k, now_of(p)))
+	if (passwords_kept_is_fresh(k, now_of(p)))
 		password = use(wait);
 	pthread_mutex_unlock(&p->kept->lock);
 	if (!password) {
@@ -333,12 +248,12 @@ static struct password_job *next_due(struct passwords *p)
 		}
 		k->again_us = now_us + time_later(SHORTLY_US, k->lifetime_us / 16);
 		next_us = now_us + SHORTLY_US;
-		bool serves = is_fresh(k, now_us);
-		job = serves && k->is_used ? begin(p, k) : NULL;
+		bool is_fresh = passwords_kept_is_fresh(k, now_us);
+		job = is_fresh && k->is_used ? begin(p, k) : NULL;
 		if (job)
 			return job;
-		if (!serves && !k->waits)
-			drop_kept(p->kept, k);
+		if (!is_fresh && !k->waits)
+			passwords_kept_drop(p->kept, k);
 	}
 	if (next_us != UINT64_MAX)
 		deadline_set(p->site->loop, &p->review, next_us);
@@ -374,30 +289,6 @@ void passwords_forget_all(struct site *site)
 }
 
 /* ---- making and unmaking ---- */
-
-struct passwords_kept *passwords_kept_new(void)
-{
-	struct passwords_kept *kept = mem_zero(sizeof(*kept));
-
-	pthread_mutex_init(&kept->lock, NULL);
-	kept->table = map_new();
-	list_init(&kept->running);
-	return kept;
-}
-
-void passwords_kept_free(struct passwords_kept **keptp)
-{
-	struct passwords_kept *kept = *keptp;
-	struct kept_password *k;
-	size_t at = 0;
-
-	*keptp = NULL;
-	while ((k = map_next(kept->table, &at)))
-		drop_kept(kept, k);
-	map_free(&kept->table);
-	pthread_mutex_destroy(&kept->lock);
-	mem_free(kept);
-}
 
 void passwords_init(struct site *site)
 {

@@ -6,17 +6,17 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (103601, 76000),
-    "files of src/daemon": (26, 26),
+    "lines of src and include": (102720, 76000),
+    "files of src/daemon": (25, 26),
     "static functions of three lines or less with one caller": (21, 60),
-    "static functions with one caller": (986, 1000),
+    "static functions with one caller": (984, 1000),
     "predicates that act": (0, 0),
     "members of struct pool": (36, 40),
     "members of struct link": (25, 25),
     "members of struct client": (32, 32),
     "words that are going": (0, 0),
     "files of the workers' machinery": (11, 11),
-    "lines of the workers' machinery": (2791, 2800),
+    "lines of the workers' machinery": (2764, 2800),
     "tuned times of the workers' machinery": (9, 10),
     "lines of tests of the workers' machinery": (3999, 4000),
 }
