@@ -100,7 +100,9 @@ static bool is_words(const struct piece *p, int count)
 {
 	if (count == 1)
 		return is_word(&p[0]);
-	return count == 2 && is_word(&p[0]) && p[1].has_gap && is_word(&p[1]);
+	/* an empty name would mean everything: KILL "$database" of a script */
+	return count == 2 && is_word(&p[0]) && p[1].has_gap && is_word(&p[1]) &&
+	       *p[1].text;
 }
 
 /* Names and addresses keep their case. */

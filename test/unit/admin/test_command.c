@@ -25,7 +25,7 @@ static const struct line lines[] = {
     {"pause \"my db\"", COMMAND_WORDS, "pause", "my db", ""},
     {"pause \"a\"\"b\" ;", COMMAND_WORDS, "pause", "a\"b", ""},
     {"\"pause\" x_9", COMMAND_WORDS, "pause", "x_9", ""},
-    {"pause \"\"", COMMAND_WORDS, "pause", "", ""},
+    {"pause \"\"", COMMAND_INVALID, "", "", ""},
     {"set a", COMMAND_WORDS, "set", "a", ""},
     {"set a=b", COMMAND_SET, "set", "a", "b"},
     {"SET a = 'b c''d' ;", COMMAND_SET, "SET", "a", "b c'd"},
