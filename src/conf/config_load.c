@@ -199,6 +199,14 @@ static int meet_earlier(struct loader *l, struct config_place at,
 	return 0;
 }
 
+static const char *entry_remedy(const struct err *err)
+{
+	return text_has_prefix(err->text, "syntax error")
+		   ? "write key=value pairs with blanks between them; a value with "
+		     "blanks stands in single quotes, none is empty"
+		   : "correct the entry, its keys are listed in pgbouncer.ini(5)";
+}
+
 static int assign_database(
     struct loader *l, struct config_place at, const struct ini_item *item)
 {
@@ -213,8 +221,7 @@ static int assign_database(
 	}
 	db = arena_alloc(arena, sizeof(*db));
 	if (entry_parse_database(db, item->name, item->value, arena, &notes, &err) < 0)
-		return report_value(l, at, item, err.text,
-		    "correct the entry, its keys are listed in pgbouncer.ini(5)");
+		return report_value(l, at, item, err.text, entry_remedy(&err));
 	db->file = at.file;
 	db->line = item->line;
 	if (meet_earlier(l, at, db, &err) < 0) {
@@ -236,8 +243,7 @@ static int assign_user(
 	struct err err;
 
 	if (entry_parse_user(user, item->name, item->value, arena, &notes, &err) < 0)
-		return report_value(l, at, item, err.text,
-		    "correct the entry, its keys are listed in pgbouncer.ini(5)");
+		return report_value(l, at, item, err.text, entry_remedy(&err));
 	user->file = at.file;
 	user->line = item->line;
 	note_own(l->config, &user->own);

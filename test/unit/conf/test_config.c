@@ -821,8 +821,9 @@ static void check_reports_every_problem(void **state)
 	write_file(f, "main.ini",
 	    "[pgbouncer]\nfoo=1\nbar\n[bogus]\nx=1\n[databases]\nd=port=0\n"
 	    "%include "
-	    "/nonexistent\n[pgbouncer]\nlisten_port=-1\nquery_wait_notify=-1\n");
-	assert_int_equal(config_check(f->main, keep_problem, keep_warning, f, &c), 6);
+	    "/nonexistent\n[pgbouncer]\nlisten_port=-1\nquery_wait_notify=-1\n"
+	    "[databases]\nd=auth_query=select 1\n");
+	assert_int_equal(config_check(f->main, keep_problem, keep_warning, f, &c), 7);
 	config_unref(&c);
 	expand(f,
 	    "%s:2 unknown parameter: pgbouncer/foo: remove it or correct its name\n"
@@ -834,7 +835,9 @@ static void check_reports_every_problem(void **state)
 	    "/nonexistent could not load file \"/nonexistent\": No such file or "
 	    "directory: it must exist and be readable by the user the pooler runs as\n"
 	    "%s:10 invalid value \"-1\" for parameter listen_port: must be an integer "
-	    "from 0 to 65535\n",
+	    "from 0 to 65535\n"
+	    "%s:13 syntax error in connection string: write key=value pairs with blanks "
+	    "between them; a value with blanks stands in single quotes, none is empty\n",
 	    &whole);
 	assert_string_equal(buf_text(&f->problems), buf_text(&whole));
 	assert_non_null(strstr(buf_text(&f->warnings), "query_wait_notify"));
