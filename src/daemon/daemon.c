@@ -5,7 +5,6 @@
  */
 #include "daemon/daemon.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -66,7 +65,7 @@ static int check_old_process(
 			return err_set(err, "cannot reboot if unix dir not configured");
 		if (*dir == '@')
 			return err_set(err, "cannot reboot with abstract Unix socket");
-		if (getenv("LISTEN_FDS"))
+		if (d->site.passed_fds > 0)
 			return err_set(err, "cannot reboot under service manager");
 	}
 	if (!listen_is_in_use(&d->site, settings, is_reboot ? 0 : LISTEN_PATIENCE_MS)) {

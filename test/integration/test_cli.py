@@ -530,8 +530,10 @@ def test_only_tcp_or_only_unix(make_pooler, pg):
         unix.raw()
 
 
-def test_reboot_without_an_old_process(make_pooler, pg):
-    pooler = make_pooler({"db": pg.conn()}, args=["-R"])
+@pytest.mark.parametrize("env", [{}, {"LISTEN_FDS": "0"}, {"LISTEN_FDS": "1", "LISTEN_PID": "1"}],
+                         ids=["alone", "no sockets", "sockets of another process"])
+def test_reboot_without_an_old_process(make_pooler, pg, env):
+    pooler = make_pooler({"db": pg.conn()}, args=["-R"], env=env)
     assert "WARNING" not in pooler.log()
     assert " LOG old process not found, try to continue normally\n" in pooler.log()
     pooler.connect().close()
