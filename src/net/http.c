@@ -326,6 +326,7 @@ static void request_came(struct evhttp_request *request, void *ctx)
 	struct connection *connection =
 	    find_connection(h, evhttp_connection_get_bufferevent(c));
 	struct http_request *r;
+	bool is_connect = evhttp_request_get_command(request) == EVHTTP_REQ_CONNECT;
 
 	/* no answer in clear where there was no memory for TLS */
 	if (connection && connection->is_leaving) {
@@ -345,8 +346,12 @@ static void request_came(struct evhttp_request *request, void *ctx)
 		connection->due_us = loop_now(h->loop) + ANSWER_US;
 		connection->has_asked = true;
 	}
-	stop_reading(h, bev_of(r));
+	struct bufferevent *bev = bev_of(r);
+	stop_reading(h, bev);
 	h->ops->asked(h->ctx, r);
+	/* libevent never ends a connection on which CONNECT came */
+	if (is_connect && (connection = find_connection(h, bev)))
+		shut_down(connection);
 }
 
 bool http_is_get(const struct http_request *r)

@@ -309,6 +309,19 @@ static void test_head(void **state)
 	close(fd);
 }
 
+/* libevent itself ends no connection on which CONNECT came. */
+static void test_connect(void **state)
+{
+	struct scene *s = *state;
+	int fd = call(s);
+
+	say(fd, "CONNECT h:1 HTTP/1.1\r\n\r\n");
+	wait_for(s, &s->asked, 1);
+	wait_end(s, fd);
+	close(fd);
+	assert_int_equal(s->gone, 0);
+}
+
 /* A request has ten seconds, even if it comes byte by byte. */
 static void test_slow_head(void **state)
 {
@@ -561,6 +574,7 @@ int main(void)
 	    SCENE_TEST(test_answer),
 	    SCENE_TEST(test_no_memory_for_tls),
 	    SCENE_TEST(test_head),
+	    SCENE_TEST(test_connect),
 	    SCENE_TEST(test_slow_head),
 	    SCENE_TEST(test_slow_answer),
 	    SCENE_TEST(test_slow_reader),
