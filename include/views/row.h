@@ -57,6 +57,7 @@ struct rows {
 	uint64_t wall_us;     /* wall-clock time of the same instant */
 	time_t second;        /* the second that second_text is about */
 	char second_text[64]; /* "": not made yet */
+	unsigned missed; /* workers that did not answer a view that asks them itself */
 };
 
 void rows_init(

@@ -58,6 +58,7 @@ struct gathering {
 	const struct view *view;
 	struct merge *merge; /* NULL: the rows are listed one after the other */
 	struct buf *out;
+	unsigned missed;
 };
 
 static void gather(struct site *site, void *ctx)
@@ -70,6 +71,7 @@ static void gather(struct site *site, void *ctx)
 	else
 		rows_init(&rows, site, g->out, g->view->column_count);
 	g->view->walk(&rows);
+	g->missed += rows.missed;
 }
 
 void show_put_missed(struct buf *out, unsigned missed)
@@ -91,6 +93,7 @@ static void put_rows(const struct view *view, struct site *site, struct buf *out
 	if (workers_site_count(site) == 1 ||
 	    (!view->has_each && view->key_count == 0)) {
 		gather(site, &g);
+		show_put_missed(out, g.missed);
 		return;
 	}
 	if (view->key_count > 0)

@@ -71,7 +71,7 @@ void view_state(struct rows *rows)
 	struct turns turns = {0};
 	char why[128];
 
-	(void)workers_each(rows->site, add_turns, &turns);
+	rows->missed = workers_each(rows->site, add_turns, &turns);
 
 	put_state(rows, "active", yes_no(!catalog->paused && !catalog->suspended));
 	put_state(rows, "paused", yes_no(catalog->paused));
@@ -203,7 +203,7 @@ void view_lists(struct rows *rows)
 	struct lists l = {.pools = rows->sink ? NULL : map_new()};
 	char *key;
 
-	(void)workers_each(rows->site, add_lists, &l);
+	rows->missed = workers_each(rows->site, add_lists, &l);
 	put_list(rows, "databases", l.databases);
 	put_list(rows, "users", l.users);
 	put_list(rows, "peers", l.peers);

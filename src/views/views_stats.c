@@ -97,7 +97,7 @@ static void walk_databases(struct rows *rows, put_sum_fn *put)
 	struct stats_sum **sorted;
 	size_t count;
 
-	(void)workers_each(rows->site, add_site, &sums);
+	rows->missed = workers_each(rows->site, add_site, &sums);
 	sorted = (struct stats_sum **)map_sorted(sums.by_name, &count, compare_names);
 	for (size_t i = 0; i < count; i++) {
 		sum_average(sorted[i], rows);
@@ -176,7 +176,7 @@ void view_totals(struct rows *rows)
 	struct stats_sums sums = {.by_name = NULL};
 	struct stats_sum *sum = &sums.all;
 
-	(void)workers_each(rows->site, add_site, &sums);
+	rows->missed = workers_each(rows->site, add_site, &sums);
 	sum_average(sum, rows);
 #define FIGURE_PREFIX "total_"
 	FIGURES(PUT_FIGURE, &sum->total)
@@ -284,7 +284,7 @@ void view_latency(struct rows *rows)
 	struct durations **sorted;
 	size_t count;
 
-	(void)workers_each(rows->site, add_durations, sums);
+	rows->missed = workers_each(rows->site, add_durations, sums);
 	sorted = (struct durations **)map_sorted(sums, &count, compare_durations);
 	for (size_t i = 0; i < count; i++) {
 		put_latency(rows, sorted[i], all);
