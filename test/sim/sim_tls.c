@@ -351,8 +351,10 @@ void sim_tls_take(struct actor *a, const void *bytes, size_t len)
 			s->has_failed = true;
 			return;
 		}
-		MUST(len == 1, "more follows the answer to SSLRequest");
 		take_answer(s, *(const uint8_t *)bytes);
+		MUST(len == 1 || !s->ssl, "more follows the answer to SSLRequest");
+		if (s->is_clear)
+			buf_put(&a->in, (const uint8_t *)bytes + 1, len - 1);
 	} else if (s->ssl) {
 		BIO_write(s->in, bytes, (int)len);
 	}
