@@ -542,12 +542,13 @@ def test_a_completion_that_fails(make_pooler, pg, program, kind):
         pytest.skip("no io_uring here")
     beside = pooler.connect("quiet")
     backend = beside.value("select pg_backend_pid()")
-    for why in COMPLETIONS.get(kind, REASONS):
-        call = "%s %s" % (kind, why)
-        for _ in range(2):
-            assert attempt(pooler, ring_work, 0, call) is None
-        total, seen = pooler.calls.count, collections.Counter()
-        for number in (n for n in range(1, total + total // 5 + 1) if is_chosen(call, n)):
+    reasons = COMPLETIONS.get(kind, REASONS)
+    for _ in range(2):
+        assert attempt(pooler, ring_work, 0, "%s %s" % (kind, reasons[0])) is None
+    total = pooler.calls.count
+    for why in reasons:
+        call, seen = "%s %s" % (kind, why), collections.Counter()
+        for number in (n for n in range(1, total + total // 5 + 1) if is_chosen(call, n, SHARE / 4)):
             mark = pooler.mark()
             error = attempt(pooler, ring_work, number, call)
             seen[pooler.calls.failed] += 1
@@ -660,11 +661,12 @@ def test_a_takeover(make_pooler, pg, program, engine, workers, only, times, is_a
     pooler.start()
     pooler.args = ["-R"]
     total, seen = MOST, collections.Counter()
+    share = SHARE * 4 if only else SHARE / 8 if is_amid else SHARE / 4
     for number in range(MOST):
         if number > total + 1:  # The one behind a failure at the end succeeds.
             break
         if number and number <= total and (not only or workers > 1) and (
-                number < FIRST or not is_chosen("takeover %d" % workers, number, SHARE * 4 if only else SHARE / 4)):
+                number < FIRST or not is_chosen("takeover %d" % workers, number, share)):
             continue
         clients = [pooler.connect() for _ in range(7 if is_amid else 4)]
         clients[-1].query("begin")
