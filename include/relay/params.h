@@ -19,7 +19,8 @@ bool params_apply(struct server *server, struct client *client);
  * transaction: the client's unnamed statement is left alone. */
 bool params_apply_again(struct server *server, struct client *client);
 /* The pooler's SETs were answered.  -1: one has failed, and the server is being closed.
- * 1: it has failed for no fault of the client, which must get another server. */
+ * 1: the client does not go on with this server: it must get another one, or ends, and
+ * this one can be given back. */
 int params_applied(struct server *server, struct client *client);
 /* An ErrorResponse to one of these SETs.  True: it is told to the client, which waits
  * for the ReadyForQuery of its RESET. */

@@ -103,6 +103,9 @@ struct link_params {
 	uint64_t apply_local;  /* with wants_apply: bits of those to be applied by SET
 				  LOCAL */
 	uint64_t apply_us;     /* with is_applying: since when */
+	/* with is_applying: the client ends with this message of PostgreSQL, which has
+	 * refused what it asked for, and has left everything as it was */
+	struct buf refusal;
 };
 
 /* With session_state=keep: what the client has left on the server, see

@@ -143,6 +143,11 @@ static enum step back_applied(struct server *server, struct client *client)
 	if (server->link.params.wants_apply && params_apply_again(server, client))
 		return STEP_NEXT;
 	int failed = params_applied(server, client);
+	if (failed > 0 && server->link.params.refusal.max) {
+		link_end(client, server);
+		broker_give(server);
+		return STEP_NEXT;
+	}
 	if (failed > 0)
 		back_replace(server, error_text(ERROR_INVALID_SERVER_PARAMETER));
 	if (failed)
@@ -546,6 +551,9 @@ static enum step back_look(
 		if (listen_fence_wants_tag(server))
 			listen_fence_note_tag(server, m);
 	}
+	/* what the block has set is undone, and reported */
+	if (m->type == 'E' && server->status == 'T')
+		server->link.params.may_have_set = true;
 	if (!is_looked_at(server, m))
 		return STEP_NEXT;
 	if (!message_is_whole(m) && m->size <= LOOKED_AT_MAX)

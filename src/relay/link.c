@@ -90,6 +90,7 @@ void link_end(struct client *client, struct server *server)
 	/* the client has gone before the server could be asked */
 	if (link->pin.made & (LEAK_UNSEEN | LEAK_PLACEHOLDER))
 		server->leaks_left |= LEAK_BIT(SET);
+	buf_done(&link->params.refusal);
 	buf_done(&link->pin.names);
 	buf_done(&link->pin.session);
 	buf_done(&link->pin.part);

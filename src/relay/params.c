@@ -309,6 +309,12 @@ int params_applied(struct server *server, struct client *client)
 {
 	server->link.params.is_applying = false;
 	server->is_ready = server->status == 'I';
+	if (server->link.params.refusal.max) {
+		client_fatal(client, ERROR_SETTING_REFUSED,
+		    buf_text(&server->link.params.refusal));
+		server->confirmed = 0;
+		return 1;
+	}
 	if (server->link.params.wants_other)
 		return 1;
 	if (server->link.params.apply_failed ||
@@ -385,8 +391,10 @@ bool params_failed(struct server *server, const struct message *m)
 	bool had_temp = *f.detail && strstr(f.message, "temp_buffers");
 	if (server->link.params.puts_back || had_temp)
 		server->link.params.wants_other = true;
-	else if (!server->link.params.wants_other)
-		client_fatal(server_client(server), ERROR_SETTING_REFUSED, f.message);
+	else if (!server->link.params.wants_other && !server->link.params.refusal.max) {
+		buf_init(&server->link.params.refusal, 0);
+		buf_put_str(&server->link.params.refusal, f.message);
+	}
 	return false;
 }
 

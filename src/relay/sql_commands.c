@@ -67,6 +67,16 @@ static int find_text(struct sql_command *c, const struct client *client,
 	return 0;
 }
 
+/* May the name be one that the server has for its client alone?  With session_state=keep
+ * it stays with it for a PREPARE beside other statements, which nobody follows. */
+static bool may_be_servers_own(const struct server *server, enum command_kind kind)
+{
+	const struct link_pin *pin = &server->link.pin;
+
+	return kind != COMMAND_PREPARE &&
+	       (pin->kinds | pin->made) & LEAK_BIT(PREPARE);
+}
+
 int sql_command_init(struct sql_command *c, const struct client *client,
     const struct server *server, const char *text, const struct sql_effects *effects)
 {
@@ -78,9 +88,10 @@ int sql_command_init(struct sql_command *c, const struct client *client,
 	    kind == COMMAND_DEALLOCATE_ALL)
 		return 0;
 	prepared_sql_read(text, &effects->command, &c->sql);
-	if (!sql_is_on(server) &&
-	    (kind == COMMAND_PREPARE ||
-		!prepared_names_look(client->names, c->sql.name, &generation))) {
+	bool is_known =
+	    kind != COMMAND_PREPARE &&
+	    prepared_names_look(client->names, c->sql.name, &generation) != NULL;
+	if (!is_known && (!sql_is_on(server) || may_be_servers_own(server, kind))) {
 		*c = (struct sql_command){0};
 		return 0;
 	}

@@ -479,15 +479,17 @@ def test_startup_parameter_that_servers_report(make, restart):  # noqa: F811
     ({"shared_buffers": "1GB"}, 'parameter "shared_buffers" cannot be changed without restarting the server'),
 ])
 def test_startup_parameters_that_postgresql_refuses(make, asked, message):  # noqa: F811
-    """The first query tells PostgreSQL's own error; nobody else notices."""
+    """The first query tells PostgreSQL's own error; nobody else notices, and the server goes on."""
     pooler = make(1, log_connections=0)
     other = owner(pooler)
+    server = backend(other)
     with owner(pooler, **asked) as client:
         client.send(wire.query("select 1"))
         error = dict(client.recv_until("E")[-1].fields())
         assert (error["S"], error["C"]) == ("FATAL", "22023") and message in error["M"]
         client.expect_closed()
     assert other.value(ASKED).rstrip("|") == "0|4MB"
+    assert backend(other) == server
 
 
 def test_startup_parameters_that_are_ignored_or_refused(make, make_pooler, pg):  # noqa: F811

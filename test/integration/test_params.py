@@ -683,6 +683,23 @@ def test_reset_with_a_failure_behind(make_pooler, pg, mode, behind):
             assert client.value("show timezone") == "Asia/Tokyo"
 
 
+@pytest.mark.parametrize("session_state", ["forward", "keep"])
+def test_error_undoes_a_reset_of_a_block(make_pooler, pg, session_state):
+    """The server reports the client's value again, which is not taken for the administrator's."""
+    pooler = make_pooler({"db": pg.conn(pool_size=1)},
+                         settings={"pool_mode": "transaction", "session_state": session_state})
+    client, other = pooler.connect(), pooler.connect()
+    client.query("set default_transaction_read_only = on")
+    other.query("select 1")
+    client.query("begin")
+    client.send(wire.parse("r", "reset default_transaction_read_only"), wire.bind("", "r"), wire.execute(), wire.sync())
+    client.finish()
+    assert client.query("select 1/0", check=False).status == "E"
+    client.query("rollback")
+    assert other.value("show default_transaction_read_only") == "off"
+    assert client.value("show default_transaction_read_only") == "on"
+
+
 class Questioned:
     """A server that answers the pooler's question for the sources of values when it is told to."""
 
