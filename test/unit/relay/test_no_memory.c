@@ -33,6 +33,7 @@ struct statement {
 struct backend {
 	char status, application[NAME];
 	bool is_skipping, has_lost;
+	bool listens[2]; /* to c and d */
 	struct statement statements[STATEMENTS];
 	const struct statement *portal;
 };
@@ -60,14 +61,32 @@ static void answer_error(struct peer *peer, struct backend *b)
 		b->status = 'E';
 }
 
+/* LISTEN, UNLISTEN, and the question which channels there are. */
+static void take_channels(struct peer *peer, struct backend *b, const char *text)
+{
+	for (size_t i = 0; i < 2; i++) {
+		uint8_t row[] = {
+		    0, 2, 0, 0, 0, 1, 'l', 0, 0, 0, 1, (uint8_t)('c' + (int)i)};
+		const char *name = strpbrk(text, "\" ");
+		bool is_it = strchr(text, '*') || (name && strchr(name, row[11]));
+		if (strncasecmp(text, "listen", 6) == 0)
+			b->listens[i] |= is_it;
+		else if (strncasecmp(text, "unlisten", 8) == 0)
+			b->listens[i] &= !is_it;
+		else if (strncmp(text, "SELECT 'l'", 10) == 0 && b->listens[i])
+			peer_put(peer, 'D', row, sizeof(row));
+	}
+}
+
 /* What the pooler itself looks at has PostgreSQL's tag. */
-static void answer_run(struct peer *peer, const struct backend *b, const char *text)
+static void answer_run(struct peer *peer, struct backend *b, const char *text)
 {
 	static const char *const commands[][2] = {{"prepare", "PREPARE"},
 	    {"deallocate all", "DEALLOCATE ALL"}, {"deallocate", "DEALLOCATE"},
 	    {"listen", "LISTEN"}, {"unlisten", "UNLISTEN"}};
 	char tag[2 * NAME + 2];
 
+	take_channels(peer, b, text);
 	snprintf(tag, sizeof(tag), "%.12s of %s", text, b->application);
 	for (size_t i = sizeof(commands) / sizeof(commands[0]); i-- > 0;)
 		if (strncasecmp(text, commands[i][0], strlen(commands[i][0])) == 0)
@@ -357,6 +376,7 @@ static void listening(struct buf *out)
 {
 	query(out, "listen c");
 	query(out, "listen d; select 1");
+	query(out, "listen d");
 	query(out, "unlisten c");
 	query(out, "unlisten *");
 }
@@ -481,6 +501,10 @@ static void run(const char *settings, struct buf *heard, bool *has_ended)
 
 	stage->play = serve;
 	quiet = come(stage, has_password);
+	/* with session_state=keep the client joins it, and may end the connection */
+	struct peer *listener = come(stage, has_password);
+	peer_text(listener, 'Q', "listen c");
+	peer_hear(listener, 'Z');
 	client = stage_client(stage);
 	take_steps(client, has_password, heard);
 	*has_ended = client->has_ended;
