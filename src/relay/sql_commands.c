@@ -67,14 +67,14 @@ static int find_text(struct sql_command *c, const struct client *client,
 	return 0;
 }
 
-/* May the name be one that the server has for its client alone?  With session_state=keep
- * it stays with it for a PREPARE beside other statements, which nobody follows. */
+/* May the name be one that the server has for its client alone?  With
+ * session_state=keep it stays with it for a PREPARE beside other statements, which
+ * nobody follows. */
 static bool may_be_servers_own(const struct server *server, enum command_kind kind)
 {
 	const struct link_pin *pin = &server->link.pin;
 
-	return kind != COMMAND_PREPARE &&
-	       (pin->kinds | pin->made) & LEAK_BIT(PREPARE);
+	return kind != COMMAND_PREPARE && (pin->kinds | pin->made) & LEAK_BIT(PREPARE);
 }
 
 int sql_command_init(struct sql_command *c, const struct client *client,

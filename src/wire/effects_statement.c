@@ -275,8 +275,8 @@ static bool take_table(struct effects_look *l)
 	while (!effects_look_is_end(l)) {
 		bool is_as = is_word(l, "as");
 		if (drop[found])
-			found = is_word(l, drop[found]) ? found + 1
-							: is_word(l, drop[0]);
+			found =
+			    is_word(l, drop[found]) ? found + 1 : is_word(l, drop[0]);
 		effects_inner_next(l);
 		if (is_as && is_word(l, "execute")) {
 			take_execute(l);

@@ -512,7 +512,8 @@ struct setting_names setting_names_of_text(
 
 	/* it may be set_config */
 	len = (size_t)(end - text);
-	found.is_unknown = memchr(text, '(', len) && sql_calls_has_escaped_name(text, len);
+	found.is_unknown =
+	    memchr(text, '(', len) && sql_calls_has_escaped_name(text, len);
 	for (const char *at = text; at < end; at++) {
 		if ((*at | 0x20) != 's' || (at > text && sql_is_of_name(at[-1])))
 			continue;

@@ -523,8 +523,9 @@ static void execute_may_stand_within_others(void **state)
 {
 	(void)state;
 	static const char *const texts[] = {"explain execute X", "explain execute X(1)",
-	    "explain (analyze, costs off) execute X;", "explain analyze verbose execute X",
-	    "create table t as execute X", "create table t as execute X with no data;",
+	    "explain (analyze, costs off) execute X;",
+	    "explain analyze verbose execute X", "create table t as execute X",
+	    "create table t as execute X with no data;",
 	    "create temp table t (a, b) on commit drop as execute X(1, 'a;b')",
 	    "create unlogged table if not exists t as /* c */ execute X(1) with data",
 	    "create local temporary table as_execute as execute X",
