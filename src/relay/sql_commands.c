@@ -67,16 +67,6 @@ static int find_text(struct sql_command *c, const struct client *client,
 	return 0;
 }
 
-/* May the name be one that the server has for its client alone?  With
- * session_state=keep it stays with it for a PREPARE beside other statements, which
- * nobody follows. */
-static bool may_be_servers_own(const struct server *server, enum command_kind kind)
-{
-	const struct link_pin *pin = &server->link.pin;
-
-	return kind != COMMAND_PREPARE && (pin->kinds | pin->made) & LEAK_BIT(PREPARE);
-}
-
 int sql_command_init(struct sql_command *c, const struct client *client,
     const struct server *server, const char *text, const struct sql_effects *effects)
 {
@@ -88,10 +78,15 @@ int sql_command_init(struct sql_command *c, const struct client *client,
 	    kind == COMMAND_DEALLOCATE_ALL)
 		return 0;
 	prepared_sql_read(text, &effects->command, &c->sql);
+	/* with session_state=keep, the server stays with its client for a PREPARE
+	 * beside other statements, which nobody follows: an unknown name may be that
+	 * one's */
+	uint16_t left = server->link.pin.kinds | server->link.pin.made;
+	bool has_own = kind != COMMAND_PREPARE && left & LEAK_BIT(PREPARE);
 	bool is_known =
 	    kind != COMMAND_PREPARE &&
 	    prepared_names_look(client->names, c->sql.name, &generation) != NULL;
-	if (!is_known && (!sql_is_on(server) || may_be_servers_own(server, kind))) {
+	if (!is_known && (!sql_is_on(server) || has_own)) {
 		*c = (struct sql_command){0};
 		return 0;
 	}

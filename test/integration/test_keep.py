@@ -210,6 +210,22 @@ def test_sql_prepare_that_is_tracked_keeps_nothing(make):
     assert kinds(pooler) == []
 
 
+def test_sql_prepare_beside_other_statements(make):
+    """Nobody follows it, so it keeps the server, and EXECUTE and DEALLOCATE reach it."""
+    pooler = make(2, track_sql_prepare=1)
+    client, other = owner(pooler), owner(pooler)
+    client.query("prepare p as select 1")
+    client.query("select 2; prepare q as select 3")
+    assert kinds(pooler) == ["PREPARE"]
+    for run in (simple, extended):
+        assert run(client, "execute q").value == "3"
+        assert run(client, "execute p").value == "1"
+        assert error_of(run(other, "execute q"))["C"] == "26000"
+    assert simple(client, "deallocate q").tag == "DEALLOCATE"
+    assert kinds(pooler) == []
+    assert error_of(simple(client, "execute q"))["C"] == "26000"
+
+
 def test_statements_of_the_protocol_that_are_not_tracked(make):
     pooler = make(max_prepared_statements=0)
     one, two = owner(pooler), owner(pooler)
