@@ -81,28 +81,10 @@ static int could_not_open(const struct pidfile *p, struct err *err)
 	    err, "could not open pidfile '%s': %s", p->path, strerror(errno));
 }
 
-/* One that was killed has its number until its parent has noticed, which some parents
- * never do. */
-static bool outlasts(pid_t pid, int patience_ms)
-{
-	if (kill(pid, 0) < 0 && errno == ESRCH)
-		return false;
-#ifdef SYS_pidfd_open
-	struct pollfd end = {
-	    .fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
-	int ended = end.fd < 0 ? 0 : poll(&end, 1, patience_ms);
-	if (end.fd >= 0)
-		close(end.fd);
-	return ended <= 0;
-#else
-	(void)patience_ms;
-	return true;
-#endif
-}
-
 int pidfile_check(const struct pidfile *p, long elder, int patience_ms, struct log *log,
     struct err *err)
 {
+	struct pollfd end = {.fd = -1, .events = POLLIN};
 	const char *path = p->path;
 	long pid;
 
@@ -112,8 +94,16 @@ int pidfile_check(const struct pidfile *p, long elder, int patience_ms, struct l
 		return errno == ENOENT ? 0 : could_not_open(p, err);
 	if (elder > 0 && pid == elder)
 		return 0;
+#ifdef SYS_pidfd_open
+	/* one that was killed has its number until its parent asks for it, which some
+	 * parents never do */
+	end.fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+#endif
+	bool has_ended = end.fd >= 0 && poll(&end, 1, patience_ms) > 0;
+	if (end.fd >= 0)
+		close(end.fd);
 	/* a file without a valid process id is not removed: its process may run */
-	if (pid <= 0 || outlasts((pid_t)pid, patience_ms))
+	if (!has_ended && (pid <= 0 || kill((pid_t)pid, 0) == 0 || errno != ESRCH))
 		return err_set(
 		    err, "pidfile '%s' exists, another instance running?", path);
 	log_info(log, "stale pidfile, removing");

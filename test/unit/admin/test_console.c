@@ -210,7 +210,7 @@ static void test_errors(void **state)
 	    {"resume ONE", ERR("no such database: ONE")},
 	    {"disable", ERR("a database is required")},
 	    {"enable", ERR("a database is required")},
-	    {"disable \"\"", ERR("a database is required")},
+	    {"disable \"\"", ERR("invalid command 'disable \"\"', use SHOW HELP;")},
 	    {"disable nodb", ERR("no such database: nodb")},
 	    {"disable pgbouncer", ERR("cannot disable admin db: pgbouncer")},
 	    {"enable pgbouncer", ERR("cannot enable admin db: pgbouncer")},
