@@ -836,8 +836,10 @@ static void check_reports_every_problem(void **state)
 	    "directory: it must exist and be readable by the user the pooler runs as\n"
 	    "%s:10 invalid value \"-1\" for parameter listen_port: must be an integer "
 	    "from 0 to 65535\n"
-	    "%s:13 syntax error in connection string: write key=value pairs with blanks "
-	    "between them; a value with blanks stands in single quotes, none is empty\n",
+	    "%s:13 syntax error in connection string: write key=value pairs with "
+	    "blanks "
+	    "between them; a value with blanks stands in single quotes, none is "
+	    "empty\n",
 	    &whole);
 	assert_string_equal(buf_text(&f->problems), buf_text(&whole));
 	assert_non_null(strstr(buf_text(&f->warnings), "query_wait_notify"));
