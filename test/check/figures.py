@@ -6,10 +6,10 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (102720, 76000),
+    "lines of src and include": (102759, 76000),
     "files of src/daemon": (25, 26),
-    "static functions of three lines or less with one caller": (21, 60),
-    "static functions with one caller": (984, 1000),
+    "static functions of three lines or less with one caller": (20, 60),
+    "static functions with one caller": (985, 1000),
     "predicates that act": (0, 0),
     "members of struct pool": (36, 40),
     "members of struct link": (25, 25),
@@ -18,7 +18,7 @@ BOUNDS = {
     "files of the workers' machinery": (11, 11),
     "lines of the workers' machinery": (2764, 2800),
     "tuned times of the workers' machinery": (9, 10),
-    "lines of tests of the workers' machinery": (3999, 4000),
+    "lines of tests of the workers' machinery": (4011, 4000),
 }
 
 # What makes several threads one pooler, and the tests that are about nothing else: the
