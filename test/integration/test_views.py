@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+import tracer
 import waiting
 import wire
 
@@ -502,3 +503,15 @@ def test_pipeline_counts_as_one_query(pooler):
     client.recv_kinds("12DCZ" * 5)
     row = pooler.show_one("STATS", database="db")
     assert int(row["total_query_count"]) <= 5 and int(row["total_xact_count"]) >= 1
+
+
+def test_sums_without_a_worker_say_so(make_pooler, pg):
+    """Counters of views that add up would seem to go backward."""
+    pooler = make_pooler({"db": pg.conn()}, settings={"workers": 2})
+    console = pooler.admin
+    with tracer.stopped(pooler.pid, "worker 0"):
+        for view in ("STATS", "STATS_TOTALS", "TOTALS", "LATENCY", "LISTS", "STATE", "BLOCKERS"):
+            answer = console.query("SHOW " + view)
+            assert [notice.text() for notice in answer.notices] == [
+                "1 of the workers did not answer in time; their rows are missing"], view
+    waiting.wait_for(lambda: not console.query("SHOW STATS").notices, "all workers answer again")

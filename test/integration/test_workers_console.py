@@ -253,15 +253,3 @@ def test_a_worker_stops_while_rows_are_sent(make_pooler, fake):
     assert "1 of the workers did not answer in time" in answer.notices[0].text()
     assert [client.value("select 1") for client in clients] == ["fake"] * len(clients)
     assert len([row for row in pooler.show("CLIENTS") if row["database"] == "db"]) == len(clients)
-
-
-def test_sums_without_a_worker_say_so(make_pooler, fake):
-    """Counters of views that add up would seem to go backward."""
-    pooler = sliced_pooler(make_pooler, fake)
-    console = pooler.admin
-    with tracer.stopped(pooler.pid, "worker 0"):
-        for view in ("STATS", "STATS_TOTALS", "TOTALS", "LATENCY", "LISTS", "STATE", "BLOCKERS"):
-            answer = console.query("SHOW " + view)
-            assert [notice.text() for notice in answer.notices] == [
-                "1 of the workers did not answer in time; their rows are missing"], view
-    waiting.wait_for(lambda: not console.query("SHOW STATS").notices, "all workers answer again")
