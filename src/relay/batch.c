@@ -88,9 +88,6 @@ static bool enter_request(struct requests *r, const uint8_t *p, size_t size)
 {
 	struct link *link = &r->server->link;
 
-	/* others belong to what may be sent again */
-	if (link->replay && *p != 'E' && *p != 'S')
-		return false;
 	switch (*p) {
 	case 'E':
 		return enter(r, 'E');
@@ -115,16 +112,6 @@ static bool enter_request(struct requests *r, const uint8_t *p, size_t size)
 	}
 }
 
-static void note_request(struct requests *r, const uint8_t *p, size_t size)
-{
-	const struct message m = {.type = *p, .bytes = p, .have = size, .size = size};
-
-	if (r->server->link.replay)
-		replay_note(r->server, &m);
-	if (r->client->slow_log)
-		slow_log_look(r->client, r->server, &m);
-}
-
 /* The number of bytes from the message on, as far as they may be taken together. */
 static size_t reach(const struct conn *conn, const struct message *m)
 {
@@ -142,25 +129,46 @@ static size_t taken(struct conn *conn, const struct message *m, const uint8_t *e
 	return len;
 }
 
+/* For what may be sent again, and for log_min_duration: the messages from p to end. */
+static void note_requests(struct requests *r, const uint8_t *p, const uint8_t *end)
+{
+	uint64_t max = conn_most(&r->client->conn);
+	size_t size;
+
+	for (; p < end; p += size) {
+		size = frame_whole(p, (size_t)(end - p), max, message_front_rows);
+		const struct message m = {
+		    .type = *p, .bytes = p, .have = size, .size = size};
+		if (r->server->link.replay)
+			replay_note(r->server, &m);
+		if (r->client->slow_log)
+			slow_log_look(r->client, r->server, &m);
+	}
+}
+
 size_t batch_requests(
     struct client *client, struct server *server, const struct message *m, size_t most)
 {
 	const uint8_t *p = m->bytes;
 	size_t left = reach(&client->conn, m), size;
+	bool is_noted = server->link.replay || client->slow_log;
 
-	if (!batch_is_possible(client, server) ||
-	    (server->link.replay && m->type != 'E' && m->type != 'S'))
+	if (!batch_is_possible(client, server))
 		return 0;
+	/* others belong to what may be sent again */
+	if (server->link.replay && m->type != 'E' && m->type != 'S')
+		return 0;
+	if (server->link.replay && most > 1)
+		most = 1;
 	struct requests r = requests_of(client, server);
 	uint64_t max = conn_most(&client->conn);
-	bool is_noted = server->link.replay || client->slow_log;
 	for (; most > 0; most--, p += size, left -= size) {
 		size = frame_whole(p, left, max, message_front_rows);
 		if (!size || !enter_request(&r, p, size))
 			break;
-		if (is_noted)
-			note_request(&r, p, size);
 	}
+	if (is_noted)
+		note_requests(&r, m->bytes, p);
 	return taken(&client->conn, m, p);
 }
 
@@ -260,13 +268,14 @@ static bool enter_answer(struct answers *a, const uint8_t *p, size_t size)
 {
 	struct pipeline *owed = &a->server->pipeline;
 
-	/* a repetition may bring another 't' */
 	if (!is_walked[*p] ||
-	    (*p == 't' && (a->server->link.replay || owed->in_answer)) ||
 	    (*p == 'C' && (a->wants_tags || !batch_has_plain_tag(p, size))))
 		return false;
 	switch (pipeline_ordinarily(owed, *p)) {
 	case PIPELINE_PART:
+		/* a repetition may bring another 't' */
+		if (*p == 't' && (a->server->link.replay || owed->in_answer))
+			return false;
 		owed->in_answer = true;
 		return true;
 	case PIPELINE_WHOLE:
