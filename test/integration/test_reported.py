@@ -141,5 +141,6 @@ def test_named_parameter_that_cannot_be_set(make_pooler, pg):
     error = dict(client.recv_until("E")[-1].fields())
     assert (error["S"], error["C"]) == ("FATAL", "22023")
     assert 'invalid value for parameter "work_mem": "nonsense"' in error["M"]
-    waiting.wait_for(lambda: not pooler.show("SERVERS"), "the server is closed")
-    assert pooler.connect(user="owner").value("show work_mem") == "4MB"
+    pid = pooler.show_one("SERVERS")["remote_pid"]
+    other = pooler.connect(user="owner")
+    assert other.query("select pg_backend_pid(), current_setting('work_mem')").rows == [(pid, "4MB")]
