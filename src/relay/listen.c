@@ -3,10 +3,8 @@
  */
 #include "relay/listen.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "base/text.h"
 #include "pool/pins.h"
 #include "relay/listen_hub.h"
@@ -238,31 +236,6 @@ static void ask(struct listening *l, const void *channels, size_t len)
 	listen_table_post(l->client->conn.site, listen_table_place(l->hub_id), m);
 }
 
-/* The pool's connection is to listen to the same channels, and to that of marks. */
-static void ask_to_listen(struct listening *l)
-{
-	struct buf channels;
-
-	buf_init(&channels, 0);
-	buf_put(&channels, l->found.bytes, l->found.len);
-	buf_put_str(&channels, LISTEN_MARKS);
-	check_memory(l, &channels);
-	ask(l, channels.bytes, channels.len);
-	buf_done(&channels);
-}
-
-/* What its server sends is for the client up to the mark. */
-static int send_mark(const struct listening *l, struct server *server)
-{
-	char notify[sizeof("NOTIFY " LISTEN_MARKS ",''") + sizeof(l->mark)];
-
-	snprintf(notify, sizeof(notify), "NOTIFY " LISTEN_MARKS ",'%s'", l->mark);
-	if (server_command(server, "LISTEN " LISTEN_MARKS, 0) < 0 ||
-	    server_command(server, notify, 0) < 0 || server_sync(server) < 0)
-		return -1;
-	return server_command(server, "UNLISTEN *", 0);
-}
-
 /* Subscribes to what its server has told, at the pool's connection, or at its server,
  * which becomes that. */
 static void join(struct listening *l, struct server *server, uint16_t kinds)
@@ -284,16 +257,8 @@ static void join(struct listening *l, struct server *server, uint16_t kinds)
 	if (!hub_id || (l->pool && l->hub_id != hub_id))
 		return;
 	subscribe(l, server, hub_id);
-	listen_table_add(l, LISTEN_MARKS);
-	/* if it is asked once more, the mark may have been sent */
-	if (!*l->mark) {
-		uint64_t number;
-		mem_random(&number, sizeof(number));
-		snprintf(
-		    l->mark, sizeof(l->mark), "%016llx", (unsigned long long)number);
-	}
-	l->phase = LISTEN_JOINING;
-	ask_to_listen(l);
+	l->phase = LISTEN_PASSING;
+	ask(l, NULL, 0);
 }
 
 static struct listening *find_client(struct site *site, const struct listen_message *m)
@@ -319,8 +284,15 @@ static void answered(struct site *site, struct listen_message *m)
 	int failed = 0;
 
 	if (!server || server->conn.is_doomed ||
-	    (l->phase != LISTEN_JOINING && l->phase != LISTEN_FENCING))
+	    (l->phase != LISTEN_PASSING && l->phase != LISTEN_JOINING &&
+		l->phase != LISTEN_FENCING))
 		return;
+	if (l->phase == LISTEN_PASSING && !m->is_refused) {
+		listen_table_pass(l);
+		l->phase = LISTEN_JOINING;
+		ask(l, l->found.bytes, l->found.len);
+		return;
+	}
 	if (m->is_refused) {
 		if (l->phase == LISTEN_FENCING || !l->is_first)
 			return; /* it is told by another message */
@@ -329,7 +301,7 @@ static void answered(struct site *site, struct listen_message *m)
 		listen_table_remove_all(l);
 	} else if (l->phase == LISTEN_JOINING) {
 		l->phase = LISTEN_LEAVING;
-		failed = send_mark(l, server);
+		failed = server_command(server, "UNLISTEN *", 0);
 	} else {
 		l->phase = LISTEN_FENCED;
 	}
@@ -364,12 +336,12 @@ bool listen_settle(struct client *client, struct server *server, uint16_t *kinds
 	    (!client_is_own(client, VAR_CLIENT_ENCODING) ||
 		vars_is_same(&client->params.vars, &server->own, VAR_CLIENT_ENCODING)))
 		join(l, server, *kinds | pin->lasting);
-	else if ((l->phase == LISTEN_LEAVING || l->phase == LISTEN_FENCED) &&
-		 !listen_table_has_mark(l)) {
+	else if (l->phase == LISTEN_LEAVING && l->heard.len) {
 		l->phase = LISTEN_FENCING;
 		ask(l, NULL, 0);
 	}
 	switch ((enum listen_phase)l->phase) {
+	case LISTEN_PASSING:
 	case LISTEN_JOINING:
 	case LISTEN_FENCING:
 		return true;
@@ -381,8 +353,11 @@ bool listen_settle(struct client *client, struct server *server, uint16_t *kinds
 		*kinds &= (uint16_t)~LEAK_BIT(LISTEN);
 		l->phase = LISTEN_AT_REST;
 		listen_table_settle(l);
+		buf_done(&l->heard);
 		break;
 	case LISTEN_AT_REST:
+		if (!(*kinds & LEAK_BIT(LISTEN)))
+			buf_done(&l->heard);
 		break;
 	}
 	buf_done(&l->found);
@@ -427,6 +402,7 @@ void listen_forget(struct client *client)
 	listen_table_remove_all(l);
 	buf_done(&l->queue);
 	buf_done(&l->found);
+	buf_done(&l->heard);
 	buf_done(&l->sent);
 	buf_done(&l->run);
 	buf_done(&l->done);

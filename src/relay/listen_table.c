@@ -4,7 +4,11 @@
 
 #include "session/workers.h"
 
-enum { HEADER = 5 }; /* the type and length of a message */
+enum {
+	HEADER = 5, /* the type and length of a message */
+	/* More notifications than these are not compared with what comes twice. */
+	HEARD_MOST = 64 * 1024, /* bytes of hashes */
+};
 
 struct listens {
 	struct site *site;
@@ -168,6 +172,7 @@ struct listening *listen_table_of(struct client *client)
 	list_init(&l->subscriptions);
 	buf_init(&l->queue, 0);
 	buf_init(&l->found, 0);
+	buf_init(&l->heard, 0);
 	buf_init(&l->sent, 0);
 	buf_init(&l->run, 0);
 	buf_init(&l->done, 0);
@@ -287,29 +292,32 @@ int listen_table_read(
 	return c.overrun || cursor_left(&c) ? -1 : 0;
 }
 
-/* Is it the mark of this client? */
-static bool is_mark(const struct listening *l, const char *channel)
+static uint64_t hash_of(const uint8_t *bytes, size_t len)
 {
-	return *l->mark && strcmp(channel, LISTEN_MARKS) == 0 &&
-	       strcmp(channel + sizeof(LISTEN_MARKS), l->mark) == 0;
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = 0; i < len; i++)
+		hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+	return hash;
 }
 
 /* What of the queue begins here: its bytes, and what the client has subscribed to, if
  * it has not ended that meanwhile. */
 static struct subscription *queued(const struct listening *l, size_t at, size_t *size)
 {
-	const uint8_t *p = l->queue.bytes + at;
+	const uint8_t *p = l->queue.bytes + at + sizeof(uint64_t);
 	struct listen_channel *channel = NULL;
 	const char *name;
 	uint32_t pid;
 
-	*size = 1 + get_u32(p + 1);
-	if (l->pool && listen_table_read(p, *size, &pid, &name) == 0)
+	*size = sizeof(uint64_t) + 1 + get_u32(p + 1);
+	if (l->pool && listen_table_read(p, *size - sizeof(uint64_t), &pid, &name) == 0)
 		channel = map_get(l->pool->channels, name, strlen(name));
 	return channel ? find(l, channel) : NULL;
 }
 
-/* Sends what waits, and keeps what the client's own server may send. */
+/* Sends what waits, and keeps what is still to be compared with what the client's own
+ * server sends. */
 static void send_queue(struct listening *l)
 {
 	struct client *client = l->client;
@@ -326,7 +334,8 @@ static void send_queue(struct listening *l)
 			memmove(l->queue.bytes + kept, bytes, size);
 			kept += size;
 		} else if (s) {
-			(void)stream_write(&client->conn.stream, bytes, size);
+			(void)stream_write(&client->conn.stream,
+			    bytes + sizeof(uint64_t), size - sizeof(uint64_t));
 			l->count++;
 		}
 	}
@@ -338,6 +347,7 @@ bool listen_table_heard(struct listening *l, const struct message *m)
 	struct listen_channel *channel;
 	const struct subscription *s;
 	const char *name = "";
+	uint64_t hash;
 	uint32_t pid;
 
 	if (l->client->conn.is_doomed)
@@ -345,13 +355,30 @@ bool listen_table_heard(struct listening *l, const struct message *m)
 	(void)listen_table_read(m->bytes, m->have, &pid, &name);
 	channel = l->pool ? map_get(l->pool->channels, name, strlen(name)) : NULL;
 	s = channel ? find(l, channel) : NULL;
-	l->has_passed |= is_mark(l, name);
-	if (s && (!s->is_joining || l->has_passed || strcmp(name, LISTEN_MARKS) == 0))
+	if (s && !s->is_joining)
 		return false;
 	if (l->queue.len)
 		send_queue(l);
+	if (l->heard.len >= HEARD_MOST)
+		buf_shift(&l->heard, HEARD_MOST / 2);
+	hash = hash_of(m->bytes + HEADER, m->have - HEADER);
+	buf_put(&l->heard, &hash, sizeof(hash));
+	if (l->heard.failed)
+		client_fatal(l->client, ERROR_OUT_OF_MEMORY);
 	l->count++;
 	return true;
+}
+
+/* Has the client got it from its own server?  Both send in the same order, so what is
+ * before it there does not come any more. */
+static bool was_heard(struct listening *l, const uint8_t *hash)
+{
+	for (size_t at = 0; at < l->heard.len; at += sizeof(uint64_t))
+		if (memcmp(l->heard.bytes + at, hash, sizeof(uint64_t)) == 0) {
+			buf_shift(&l->heard, at + sizeof(uint64_t));
+			return true;
+		}
+	return false;
 }
 
 /* Of the channels that it joins, nothing before this point of the queue is for it. */
@@ -369,35 +396,25 @@ static void drop_joining(struct listening *l, size_t end)
 	l->queue.len = kept;
 }
 
-/* The end of the mark in the queue; 0: it is not there. */
-static size_t end_of_mark(const struct listening *l)
+void listen_table_pass(struct listening *l)
 {
-	size_t size;
-
-	for (size_t at = 0; at < l->queue.len; at += size) {
-		const uint8_t *p = l->queue.bytes + at;
-		const char *name;
-		uint32_t pid;
-		size = 1 + get_u32(p + 1);
-		if (listen_table_read(p, size, &pid, &name) == 0 && is_mark(l, name))
-			return at + size;
-	}
-	return 0;
-}
-
-bool listen_table_has_mark(const struct listening *l)
-{
-	/* the client is told of a failure when it is sent */
-	return l->queue.failed || end_of_mark(l) > 0;
+	if (!l->queue.failed && !l->heard.len)
+		drop_joining(l, l->queue.len);
 }
 
 void listen_table_settle(struct listening *l)
 {
+	size_t last = 0, size;
 	struct node *n;
 
 	if (l->queue.failed)
-		return;
-	drop_joining(l, end_of_mark(l));
+		return; /* the client is told when it is sent */
+	for (size_t at = 0; at < l->queue.len && l->heard.len; at += size) {
+		const struct subscription *s = queued(l, at, &size);
+		if (s && s->is_joining && was_heard(l, l->queue.bytes + at))
+			last = at + size;
+	}
+	drop_joining(l, last);
 	/* the new ones are the last ones */
 	for (n = list_last(&l->subscriptions); n && n != &l->subscriptions.head;
 	     n = n->prev) {
@@ -407,10 +424,6 @@ void listen_table_settle(struct listening *l)
 			break;
 		s->is_joining = false;
 	}
-	if (*l->mark)
-		listen_table_remove(l, LISTEN_MARKS);
-	*l->mark = '\0';
-	l->has_passed = false;
 }
 
 static bool is_outside_of_transactions(const struct client *client)
@@ -440,7 +453,8 @@ static bool is_full(const struct listening *l, size_t len)
 	return stream_pending(stream) + len > limit;
 }
 
-static void put(struct listening *l, const uint8_t *bytes, size_t len, uint32_t pid)
+static void put(
+    struct listening *l, const uint8_t *bytes, size_t len, uint64_t hash, uint32_t pid)
 {
 	struct client *client = l->client;
 	uint8_t header[HEADER + sizeof(pid)];
@@ -461,6 +475,7 @@ static void put(struct listening *l, const uint8_t *bytes, size_t len, uint32_t 
 	}
 	memcpy(header, bytes, HEADER);
 	put_u32(header + HEADER, pid);
+	buf_put(&l->queue, &hash, sizeof(hash));
 	buf_put(&l->queue, header, sizeof(header));
 	buf_put(&l->queue, bytes + sizeof(header), len - sizeof(header));
 	listen_table_flush(client);
@@ -472,6 +487,7 @@ void listen_table_deliver(struct listen_pool *pool, uint64_t hub_id,
 	struct listen_channel *channel;
 	struct subscription *s;
 	const char *name;
+	uint64_t hash;
 	uint32_t raw;
 
 	if (listen_table_read(bytes, len, &raw, &name) < 0)
@@ -479,10 +495,11 @@ void listen_table_deliver(struct listen_pool *pool, uint64_t hub_id,
 	channel = map_get(pool->channels, name, strlen(name));
 	if (!channel)
 		return;
+	hash = hash_of(bytes + HEADER, len - HEADER);
 	/* nothing is removed here: a client that is closed is doomed only */
 	list_for (s, &channel->subscriptions, of_channel)
 		if (s->listening->hub_id == hub_id)
-			put(s->listening, bytes, len, pid);
+			put(s->listening, bytes, len, hash, pid);
 }
 
 void listen_table_flush(struct client *client)
