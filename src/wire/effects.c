@@ -41,6 +41,7 @@ static bool is_plain_behind(const struct sql_scan *s, const struct sql_token *fi
 {
 	static const struct sql_hint inner[] = {
 	    SQL_HINT('g', '_', 's'), /* pg_settings, see sql_calls.h */
+	    SQL_HINT('u', '&', '"'), /* a name that may be one of these */
 	    SQL_HINT('n', 't', 'o'), /* select into */
 	    SQL_HINT('_', 'c', 'o'), /* set_config() */
 	    SQL_HINT('_', 'a', 'd'), /* pg_advisory_lock() */
@@ -62,8 +63,7 @@ static bool is_plain_behind(const struct sql_scan *s, const struct sql_token *fi
 	if (memchr(at, ';', len))
 		return false;
 	bool has_calls = ask->has_calls && memchr(at, '(', len);
-	if (has_calls ? sql_calls_may_be(at, len)
-		      : ask->has_calls && sql_calls_has_escaped_name(at, len))
+	if (has_calls && sql_calls_may_be(at, len))
 		return false;
 	if (ask->has_calls && sql_token_is(first, "with") &&
 	    sql_calls_may_notify(first->from, (size_t)(end - first->from)))
@@ -73,9 +73,9 @@ static bool is_plain_behind(const struct sql_scan *s, const struct sql_token *fi
 		at += strlen(insert_into);
 		len -= strlen(insert_into);
 	}
-	if (ask->has_calls    ? sql_hint_is_there(at, len, inner, has_calls ? 5 : 2)
-	    : ask->has_leaves ? sql_hint_is_there(at, len, inner + 1, 3)
-			      : sql_hint_is_there(at, len, inner + 2, 1))
+	if (ask->has_calls    ? sql_hint_is_there(at, len, inner, has_calls ? 6 : 3)
+	    : ask->has_leaves ? sql_hint_is_there(at, len, inner + 2, 3)
+			      : sql_hint_is_there(at, len, inner + 3, 1))
 		return false;
 	return !ask->has_clock || !sql_hint_is_there(at, len, clock, 3);
 }
