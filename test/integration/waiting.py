@@ -44,11 +44,7 @@ def wait_read(sock):
     sent to it."""
     local, peer = sock.getpeername(), sock.getsockname()
 
-    def is_read():
-        found = tcp_sockets.find(local, peer)
-        return not found or not found.unread
-
-    wait_for(is_read, "what was sent is read", pause=0.003)
+    wait_for(lambda: not tcp_sockets.unread(local, peer), "what was sent is read", pause=0.003)
 
 
 def can_connect(port):
@@ -61,13 +57,13 @@ def can_connect(port):
 
 
 def socket_inodes(pid):
-    """Returns the inodes of all sockets that a process has."""
+    """Returns the inodes of all sockets that a process has, in the form that /proc/net uses."""
     found = set()
     for link in glob.glob("/proc/%d/fd/*" % pid):
         with contextlib.suppress(OSError):
             name = os.readlink(link)
             if name.startswith("socket:["):
-                found.add(int(name[8:-1]))
+                found.add(name[8:-1])
     return found
 
 
