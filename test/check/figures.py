@@ -18,7 +18,7 @@ BOUNDS = {
     "files of the workers' machinery": (11, 11),
     "lines of the workers' machinery": (2764, 2800),
     "tuned times of the workers' machinery": (9, 10),
-    "lines of tests of the workers' machinery": (3999, 4000),
+    "lines of tests of the workers' machinery": (4000, 4000),
 }
 
 # What makes several threads one pooler, and the tests that are about nothing else: the
