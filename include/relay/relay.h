@@ -7,8 +7,8 @@
 
 #include "session/site.h"
 
-/* The part of struct site that belongs to this floor.  Call it after session_init and
- * before the first connection. */
+/* Makes the part of struct site that belongs to this floor.  Call it after session_init
+ * and before the first connection. */
 void relay_init(struct site *site);
 /* Call it after session_done, when no connection and no helper thread is left that
  * could use it, and before vars_schema_free. */

@@ -219,8 +219,10 @@ void view_blockers(struct rows *rows)
 	buf_init(&all.key, 0);
 	buf_init(&all.out, 0);
 	rows->missed = workers_each(rows->site, add_waiting, &all);
-	if (map_count(all.queues) > 0)
-		rows->missed = workers_each(rows->site, add_site, &all);
+	unsigned missed =
+	    map_count(all.queues) > 0 ? workers_each(rows->site, add_site, &all) : 0;
+	if (missed > rows->missed)
+		rows->missed = missed;
 	if (all.count > 0)
 		qsort(all.list, all.count, sizeof(*all.list), compare);
 	for (size_t i = 0; i < all.count; i++)

@@ -39,6 +39,7 @@ static void pass_statement(struct effects_look *l)
 static bool is_plain_behind(const struct sql_scan *s, const struct sql_token *first,
     const struct effects_ask *ask)
 {
+	/* in the order in which fewer are looked for, from either end */
 	static const struct sql_hint inner[] = {
 	    SQL_HINT('g', '_', 's'), /* pg_settings, see sql_calls.h */
 	    SQL_HINT('u', '&', '"'), /* a name that may be one of these */

@@ -206,8 +206,8 @@ static void pass_on(struct actor *a)
 	BIO_reset(s->out);
 }
 
-/* False: there is nothing more to do without further bytes. */
-static bool is_well(struct secure *s, int result)
+/* Notes a failure.  False: there is nothing more to do without further bytes. */
+static bool note_result(struct secure *s, int result)
 {
 	int error = SSL_get_error(s->ssl, result);
 
@@ -247,7 +247,7 @@ static void go_on(struct actor *a)
 	if (!s->ssl || s->has_failed)
 		return;
 	if (!SSL_is_init_finished(s->ssl))
-		(void)is_well(s, SSL_do_handshake(s->ssl));
+		(void)note_result(s, SSL_do_handshake(s->ssl));
 	if (SSL_is_init_finished(s->ssl) && !s->has_failed) {
 		while (at < s->waits.len) {
 			size_t n = s->waits.len - at;
@@ -360,7 +360,7 @@ void sim_tls_take(struct actor *a, const void *bytes, size_t len)
 	}
 	go_on(a);
 	while (s->ssl && !s->has_failed &&
-	       is_well(s, got = SSL_read(s->ssl, room, sizeof(room))))
+	       note_result(s, got = SSL_read(s->ssl, room, sizeof(room))))
 		buf_put(&a->in, room, (size_t)got);
 	if (s->ssl)
 		go_on(a);
