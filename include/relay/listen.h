@@ -3,9 +3,9 @@
  * session_state=keep.  The client's server runs them, so errors and transactions are
  * PostgreSQL's own.  When the server tells after a commit that it listens
  * (pin_question.h), the pool's connection LISTENs to the same channels, then the server
- * UNLISTENs, and only then the client gets its ReadyForQuery.  What the server sends
- * meanwhile goes to the client, and is left out when it comes from the connection as
- * well.
+ * sends a mark, which both get, and UNLISTENs, and only then the client gets its
+ * ReadyForQuery.  Up to the mark the client gets what the server sends, and from there
+ * on what the connection sends.
  *
  * A server that another client had does not listen for this one, so that an UNLISTEN
  * does nothing there: the names are read from the texts, and count when the transaction

@@ -60,23 +60,25 @@ struct subscription {
 	struct node of_channel, of_client;
 	struct listen_channel *channel;
 	struct listening *listening;
-	/* The client's own server still listens, too: what it sends goes to the client,
-	 * and what the connection sends waits until it is known what comes twice. */
+	/* The client's own server still listens, too: what it sends goes to the client
+	 * up to the mark, and what the connection sends waits. */
 	bool is_joining;
 };
+
+/* To this channel both the client's server and the pool's connection listen meanwhile:
+ * both send what is committed in the same order, so that the client gets from one what
+ * comes before the mark, and from the other what comes behind it. */
+#define LISTEN_MARKS "pgbouncer_joins"
+enum { LISTEN_MARK_SIZE = 17 };
 
 /* How far a client is whose LISTEN goes from its server to the pool's connection. */
 enum listen_phase {
 	LISTEN_AT_REST,
-	/* what was sent before its LISTEN has come when the pool's connection has
-	 * answered */
-	LISTEN_PASSING,
 	LISTEN_JOINING, /* the pool's connection is about to LISTEN */
 	LISTEN_OWNING,  /* there is none: the client's server becomes it */
-	LISTEN_LEAVING, /* the client's server is about to UNLISTEN */
-	/* what came twice meanwhile has come when the pool's connection has answered
-	 */
-	LISTEN_FENCING,
+	LISTEN_MARKING, /* the client's server sends the mark */
+	LISTEN_LEAVING, /* it has, and UNLISTENs */
+	LISTEN_FENCING, /* the mark has not come from the pool's connection */
 	LISTEN_FENCED,
 };
 
@@ -88,24 +90,25 @@ struct listening {
 	struct list subscriptions; /* by .of_client */
 	uint64_t hub_id;           /* the connection that listens for it */
 	uint64_t since_us;
-	uint64_t count; /* notifications that it was sent */
-	/* those that wait for the end of its transaction, each behind its hash */
-	struct buf queue;
-	uint8_t phase;  /* enum listen_phase */
-	bool is_unseen; /* its server listens because of a function, and stays */
-	bool is_first;  /* nothing but the joining connects it with hub_id */
+	uint64_t count;   /* notifications that it was sent */
+	struct buf queue; /* those that wait for the end of its transaction */
+	uint8_t phase;    /* enum listen_phase */
+	bool is_unseen;   /* its server listens because of a function, and stays */
+	bool is_first;    /* nothing but the joining connects it with hub_id */
 	/* what has listened for it was lost, and it will be told when it listens again
 	 */
 	bool was_lost;
 	/* channels that its server has told: names with their NULs */
 	struct buf found;
-	/* notifications that its own server has sent since it may listen: hashes */
-	struct buf heard;
+	/* payload of the notification with which it changes from its own server to the
+	 * pool's connection; empty: it does not */
+	char mark[LISTEN_MARK_SIZE];
+	bool has_passed; /* the server has sent it */
 	/* names of the UNLISTENs in texts that were sent, that have run in this
 	 * transaction, and that are committed; each with its NUL, "" for all */
 	struct buf sent, run, done;
-	uint32_t marks;  /* in `sent`: each stands for a ReadyForQuery */
-	size_t run_safe; /* bytes of `run` from before the first SAVEPOINT */
+	uint32_t readies; /* in `sent`: each stands for a ReadyForQuery */
+	size_t run_safe;  /* bytes of `run` from before the first SAVEPOINT */
 	bool has_savepoint : 1;
 	bool was_block : 1; /* the transaction has had a ReadyForQuery before its end */
 	bool is_undone : 1; /* the query has a ROLLBACK or an error, and no COMMIT
@@ -156,13 +159,10 @@ void listen_table_send(struct listening *l);
  * send, too.  What waits for the client is sent before it.  False: the connection is
  * relied upon for its channel, and sends it or has sent it. */
 bool listen_table_heard(struct listening *l, const struct message *m);
-/* The connection has sent what came before the client's LISTEN: if its own server has
- * sent nothing, that is all that waits of the channels that it joins. */
-void listen_table_pass(struct listening *l);
-/* The client's own server listens no more, and the connection has sent everything that
- * came before.  Both send in the order of commits.  So of what the connection has sent,
- * all up to the last one that the server has sent, too, has come from the server, or
- * was sent before the client listened.  The rest goes to the client. */
+/* Has the mark come from the connection? */
+bool listen_table_has_mark(const struct listening *l);
+/* The client's own server listens no more, and what the connection has sent behind the
+ * mark goes to the client. */
 void listen_table_settle(struct listening *l);
 /* Reads a notification.  -1: it is none. */
 int listen_table_read(

@@ -3,8 +3,10 @@
  */
 #include "relay/listen.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/text.h"
 #include "pool/pins.h"
 #include "relay/listen_hub.h"
@@ -14,7 +16,7 @@
 
 /* Stands among the names of UNLISTENs for a ReadyForQuery that is owed.  It is longer
  * than any name. */
-#define READY_MARK "................................................................"
+#define READY_OWED "................................................................"
 
 static atomic_ullong *place_of(const struct server *server)
 {
@@ -37,13 +39,14 @@ static void check_memory(struct listening *l, struct buf *names)
 
 /* ---- UNLISTEN ---- */
 
-/* Takes out what comes next in `sent`; false: nothing is there, or it is a mark and a
- * name is wanted. */
-static bool take_sent(struct listening *l, bool is_mark)
+/* Takes out what comes next in `sent`; false: nothing is there, or it is a
+ * ReadyForQuery and a name is wanted. */
+static bool take_sent(struct listening *l, bool is_ready)
 {
-	if (!l->sent.len || (strcmp((char *)l->sent.bytes, READY_MARK) == 0) != is_mark)
+	if (!l->sent.len ||
+	    (strcmp((char *)l->sent.bytes, READY_OWED) == 0) != is_ready)
 		return false;
-	l->marks -= is_mark;
+	l->readies -= is_ready;
 	buf_shift(&l->sent, strlen((char *)l->sent.bytes) + 1);
 	return true;
 }
@@ -88,8 +91,8 @@ void listen_note_text(struct client *client, const char *text, size_t len,
 		return;
 	sql_scan_init(&s, text, len, has_escapes);
 	while (find_unlisten(&s, &begins)) {
-		for (; l->marks < owed; l->marks++)
-			buf_put_str(&l->sent, READY_MARK);
+		for (; l->readies < owed; l->readies++)
+			buf_put_str(&l->sent, READY_OWED);
 		sql_scan_next(&s, &t);
 		if (sql_token_is_mark(&t, '*'))
 			buf_put_str(&l->sent, "");
@@ -203,9 +206,6 @@ void listen_note_channel(struct client *client, const char *channel, size_t len)
 {
 	struct listening *l = listen_table_of(client);
 
-	/* it was asked once more, because its UNLISTEN was cancelled */
-	if (l->phase == LISTEN_LEAVING)
-		l->phase = LISTEN_AT_REST;
 	buf_put(&l->found, channel, len);
 	buf_put_u8(&l->found, 0);
 	check_memory(l, &l->found);
@@ -236,12 +236,24 @@ static void ask(struct listening *l, const void *channels, size_t len)
 	listen_table_post(l->client->conn.site, listen_table_place(l->hub_id), m);
 }
 
+/* What its server sends is for the client up to the mark. */
+static int send_mark(const struct listening *l, struct server *server)
+{
+	char notify[sizeof("NOTIFY " LISTEN_MARKS ",''") + sizeof(l->mark)];
+
+	snprintf(notify, sizeof(notify), "NOTIFY " LISTEN_MARKS ",'%s'", l->mark);
+	if (server_command(server, "LISTEN " LISTEN_MARKS, 0) < 0)
+		return -1;
+	return server_command(server, notify, 0);
+}
+
 /* Subscribes to what its server has told, at the pool's connection, or at its server,
  * which becomes that. */
 static void join(struct listening *l, struct server *server, uint16_t kinds)
 {
 	unsigned long long hub_id = atomic_load(place_of(server));
-	uint64_t own = listen_hub_number(server);
+	uint64_t own = listen_hub_number(server), number;
+	struct buf channels;
 
 	/* one that listens for all must have nothing else of its client */
 	if (!hub_id && !l->pool && pool_mode(server->slot.pool) != POOL_MODE_SESSION &&
@@ -257,8 +269,16 @@ static void join(struct listening *l, struct server *server, uint16_t kinds)
 	if (!hub_id || (l->pool && l->hub_id != hub_id))
 		return;
 	subscribe(l, server, hub_id);
-	l->phase = LISTEN_PASSING;
-	ask(l, NULL, 0);
+	listen_table_add(l, LISTEN_MARKS);
+	mem_random(&number, sizeof(number));
+	snprintf(l->mark, sizeof(l->mark), "%016llx", (unsigned long long)number);
+	l->phase = LISTEN_JOINING;
+	buf_init(&channels, 0);
+	buf_put(&channels, l->found.bytes, l->found.len);
+	buf_put_str(&channels, LISTEN_MARKS);
+	check_memory(l, &channels);
+	ask(l, channels.bytes, channels.len);
+	buf_done(&channels);
 }
 
 static struct listening *find_client(struct site *site, const struct listen_message *m)
@@ -284,15 +304,8 @@ static void answered(struct site *site, struct listen_message *m)
 	int failed = 0;
 
 	if (!server || server->conn.is_doomed ||
-	    (l->phase != LISTEN_PASSING && l->phase != LISTEN_JOINING &&
-		l->phase != LISTEN_FENCING))
+	    (l->phase != LISTEN_JOINING && l->phase != LISTEN_FENCING))
 		return;
-	if (l->phase == LISTEN_PASSING && !m->is_refused) {
-		listen_table_pass(l);
-		l->phase = LISTEN_JOINING;
-		ask(l, l->found.bytes, l->found.len);
-		return;
-	}
 	if (m->is_refused) {
 		if (l->phase == LISTEN_FENCING || !l->is_first)
 			return; /* it is told by another message */
@@ -300,13 +313,35 @@ static void answered(struct site *site, struct listen_message *m)
 		l->phase = LISTEN_AT_REST;
 		listen_table_remove_all(l);
 	} else if (l->phase == LISTEN_JOINING) {
-		l->phase = LISTEN_LEAVING;
-		failed = server_command(server, "UNLISTEN *", 0);
+		l->phase = LISTEN_MARKING;
+		failed = send_mark(l, server);
 	} else {
 		l->phase = LISTEN_FENCED;
 	}
 	if (failed || server_sync(server) < 0)
 		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
+}
+
+/* The client's server has answered.  A late cancel request may have met what it was
+ * sent, so this is sent until it has been done.  True: it is sent something. */
+static bool go_on(struct listening *l, struct server *server, uint16_t *kinds)
+{
+	int failed;
+
+	if (l->phase == LISTEN_MARKING && !l->has_passed) {
+		failed = send_mark(l, server);
+	} else if (l->phase == LISTEN_MARKING ||
+		   (l->phase == LISTEN_LEAVING && *kinds & LEAK_BIT(LISTEN))) {
+		/* if it is asked once more, it tells whether it listens still */
+		*kinds &= (uint16_t)~LEAK_BIT(LISTEN);
+		l->phase = LISTEN_LEAVING;
+		failed = server_command(server, "UNLISTEN *", 0);
+	} else {
+		return false;
+	}
+	if (failed || server_sync(server) < 0)
+		server_retire(server, error_text(ERROR_OUT_OF_MEMORY));
+	return true;
 }
 
 bool listen_settle(struct client *client, struct server *server, uint16_t *kinds)
@@ -330,19 +365,22 @@ bool listen_settle(struct client *client, struct server *server, uint16_t *kinds
 		l->is_unseen = false;
 	else if (!(pin->kinds & LEAK_BIT(LISTEN)))
 		l->is_unseen = true;
+	if (go_on(l, server, kinds))
+		return true;
 	/* in another encoding the notifications would be others */
 	if (l->phase == LISTEN_AT_REST && (*kinds & LEAK_BIT(LISTEN)) &&
 	    !l->is_unseen &&
 	    (!client_is_own(client, VAR_CLIENT_ENCODING) ||
 		vars_is_same(&client->params.vars, &server->own, VAR_CLIENT_ENCODING)))
 		join(l, server, *kinds | pin->lasting);
-	else if (l->phase == LISTEN_LEAVING && l->heard.len) {
+	else if ((l->phase == LISTEN_LEAVING || l->phase == LISTEN_FENCED) &&
+		 !listen_table_has_mark(l)) {
 		l->phase = LISTEN_FENCING;
 		ask(l, NULL, 0);
 	}
 	switch ((enum listen_phase)l->phase) {
-	case LISTEN_PASSING:
 	case LISTEN_JOINING:
+	case LISTEN_MARKING:
 	case LISTEN_FENCING:
 		return true;
 	case LISTEN_OWNING:
@@ -353,11 +391,8 @@ bool listen_settle(struct client *client, struct server *server, uint16_t *kinds
 		*kinds &= (uint16_t)~LEAK_BIT(LISTEN);
 		l->phase = LISTEN_AT_REST;
 		listen_table_settle(l);
-		buf_done(&l->heard);
 		break;
 	case LISTEN_AT_REST:
-		if (!(*kinds & LEAK_BIT(LISTEN)))
-			buf_done(&l->heard);
 		break;
 	}
 	buf_done(&l->found);
@@ -402,7 +437,6 @@ void listen_forget(struct client *client)
 	listen_table_remove_all(l);
 	buf_done(&l->queue);
 	buf_done(&l->found);
-	buf_done(&l->heard);
 	buf_done(&l->sent);
 	buf_done(&l->run);
 	buf_done(&l->done);

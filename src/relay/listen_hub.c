@@ -186,8 +186,7 @@ static void gone(struct site *site, struct listen_message *m)
 		next = n->next;
 		/* its own server still listens; it asks again when it is refused */
 		if (l->hub_id != m->hub_id ||
-		    (l->is_first &&
-			(l->phase == LISTEN_PASSING || l->phase == LISTEN_JOINING)))
+		    (l->is_first && l->phase == LISTEN_JOINING))
 			continue;
 		l->was_lost = may_stay && l->phase == LISTEN_AT_REST;
 		if (!l->was_lost) {

@@ -4,11 +4,7 @@
 
 #include "session/workers.h"
 
-enum {
-	HEADER = 5, /* the type and length of a message */
-	/* More notifications than these are not compared with what comes twice. */
-	HEARD_MOST = 64 * 1024, /* bytes of hashes */
-};
+enum { HEADER = 5 }; /* the type and length of a message */
 
 struct listens {
 	struct site *site;
@@ -172,7 +168,6 @@ struct listening *listen_table_of(struct client *client)
 	list_init(&l->subscriptions);
 	buf_init(&l->queue, 0);
 	buf_init(&l->found, 0);
-	buf_init(&l->heard, 0);
 	buf_init(&l->sent, 0);
 	buf_init(&l->run, 0);
 	buf_init(&l->done, 0);
@@ -292,32 +287,29 @@ int listen_table_read(
 	return c.overrun || cursor_left(&c) ? -1 : 0;
 }
 
-static uint64_t hash_of(const uint8_t *bytes, size_t len)
+/* Is it the mark of this client? */
+static bool is_mark(const struct listening *l, const char *channel)
 {
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-	for (size_t i = 0; i < len; i++)
-		hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
-	return hash;
+	return *l->mark && strcmp(channel, LISTEN_MARKS) == 0 &&
+	       strcmp(channel + sizeof(LISTEN_MARKS), l->mark) == 0;
 }
 
 /* What of the queue begins here: its bytes, and what the client has subscribed to, if
  * it has not ended that meanwhile. */
 static struct subscription *queued(const struct listening *l, size_t at, size_t *size)
 {
-	const uint8_t *p = l->queue.bytes + at + sizeof(uint64_t);
+	const uint8_t *p = l->queue.bytes + at;
 	struct listen_channel *channel = NULL;
 	const char *name;
 	uint32_t pid;
 
-	*size = sizeof(uint64_t) + 1 + get_u32(p + 1);
-	if (l->pool && listen_table_read(p, *size - sizeof(uint64_t), &pid, &name) == 0)
+	*size = 1 + get_u32(p + 1);
+	if (l->pool && listen_table_read(p, *size, &pid, &name) == 0)
 		channel = map_get(l->pool->channels, name, strlen(name));
 	return channel ? find(l, channel) : NULL;
 }
 
-/* Sends what waits, and keeps what is still to be compared with what the client's own
- * server sends. */
+/* Sends what waits, and keeps what the client's own server may send. */
 static void send_queue(struct listening *l)
 {
 	struct client *client = l->client;
@@ -334,8 +326,7 @@ static void send_queue(struct listening *l)
 			memmove(l->queue.bytes + kept, bytes, size);
 			kept += size;
 		} else if (s) {
-			(void)stream_write(&client->conn.stream,
-			    bytes + sizeof(uint64_t), size - sizeof(uint64_t));
+			(void)stream_write(&client->conn.stream, bytes, size);
 			l->count++;
 		}
 	}
@@ -347,7 +338,6 @@ bool listen_table_heard(struct listening *l, const struct message *m)
 	struct listen_channel *channel;
 	const struct subscription *s;
 	const char *name = "";
-	uint64_t hash;
 	uint32_t pid;
 
 	if (l->client->conn.is_doomed)
@@ -355,30 +345,13 @@ bool listen_table_heard(struct listening *l, const struct message *m)
 	(void)listen_table_read(m->bytes, m->have, &pid, &name);
 	channel = l->pool ? map_get(l->pool->channels, name, strlen(name)) : NULL;
 	s = channel ? find(l, channel) : NULL;
-	if (s && !s->is_joining)
+	l->has_passed |= is_mark(l, name);
+	if (s && (!s->is_joining || l->has_passed || strcmp(name, LISTEN_MARKS) == 0))
 		return false;
 	if (l->queue.len)
 		send_queue(l);
-	if (l->heard.len >= HEARD_MOST)
-		buf_shift(&l->heard, HEARD_MOST / 2);
-	hash = hash_of(m->bytes + HEADER, m->have - HEADER);
-	buf_put(&l->heard, &hash, sizeof(hash));
-	if (l->heard.failed)
-		client_fatal(l->client, ERROR_OUT_OF_MEMORY);
 	l->count++;
 	return true;
-}
-
-/* Has the client got it from its own server?  Both send in the same order, so what is
- * before it there does not come any more. */
-static bool was_heard(struct listening *l, const uint8_t *hash)
-{
-	for (size_t at = 0; at < l->heard.len; at += sizeof(uint64_t))
-		if (memcmp(l->heard.bytes + at, hash, sizeof(uint64_t)) == 0) {
-			buf_shift(&l->heard, at + sizeof(uint64_t));
-			return true;
-		}
-	return false;
 }
 
 /* Of the channels that it joins, nothing before this point of the queue is for it. */
@@ -396,25 +369,35 @@ static void drop_joining(struct listening *l, size_t end)
 	l->queue.len = kept;
 }
 
-void listen_table_pass(struct listening *l)
+/* The end of the mark in the queue; 0: it is not there. */
+static size_t end_of_mark(const struct listening *l)
 {
-	if (!l->queue.failed && !l->heard.len)
-		drop_joining(l, l->queue.len);
+	size_t size;
+
+	for (size_t at = 0; at < l->queue.len; at += size) {
+		const uint8_t *p = l->queue.bytes + at;
+		const char *name;
+		uint32_t pid;
+		size = 1 + get_u32(p + 1);
+		if (listen_table_read(p, size, &pid, &name) == 0 && is_mark(l, name))
+			return at + size;
+	}
+	return 0;
+}
+
+bool listen_table_has_mark(const struct listening *l)
+{
+	/* the client is told of a failure when it is sent */
+	return l->queue.failed || end_of_mark(l) > 0;
 }
 
 void listen_table_settle(struct listening *l)
 {
-	size_t last = 0, size;
 	struct node *n;
 
 	if (l->queue.failed)
-		return; /* the client is told when it is sent */
-	for (size_t at = 0; at < l->queue.len && l->heard.len; at += size) {
-		const struct subscription *s = queued(l, at, &size);
-		if (s && s->is_joining && was_heard(l, l->queue.bytes + at))
-			last = at + size;
-	}
-	drop_joining(l, last);
+		return;
+	drop_joining(l, end_of_mark(l));
 	/* the new ones are the last ones */
 	for (n = list_last(&l->subscriptions); n && n != &l->subscriptions.head;
 	     n = n->prev) {
@@ -424,6 +407,10 @@ void listen_table_settle(struct listening *l)
 			break;
 		s->is_joining = false;
 	}
+	if (*l->mark)
+		listen_table_remove(l, LISTEN_MARKS);
+	*l->mark = '\0';
+	l->has_passed = false;
 }
 
 static bool is_outside_of_transactions(const struct client *client)
@@ -453,8 +440,7 @@ static bool is_full(const struct listening *l, size_t len)
 	return stream_pending(stream) + len > limit;
 }
 
-static void put(
-    struct listening *l, const uint8_t *bytes, size_t len, uint64_t hash, uint32_t pid)
+static void put(struct listening *l, const uint8_t *bytes, size_t len, uint32_t pid)
 {
 	struct client *client = l->client;
 	uint8_t header[HEADER + sizeof(pid)];
@@ -475,7 +461,6 @@ static void put(
 	}
 	memcpy(header, bytes, HEADER);
 	put_u32(header + HEADER, pid);
-	buf_put(&l->queue, &hash, sizeof(hash));
 	buf_put(&l->queue, header, sizeof(header));
 	buf_put(&l->queue, bytes + sizeof(header), len - sizeof(header));
 	listen_table_flush(client);
@@ -487,7 +472,6 @@ void listen_table_deliver(struct listen_pool *pool, uint64_t hub_id,
 	struct listen_channel *channel;
 	struct subscription *s;
 	const char *name;
-	uint64_t hash;
 	uint32_t raw;
 
 	if (listen_table_read(bytes, len, &raw, &name) < 0)
@@ -495,11 +479,10 @@ void listen_table_deliver(struct listen_pool *pool, uint64_t hub_id,
 	channel = map_get(pool->channels, name, strlen(name));
 	if (!channel)
 		return;
-	hash = hash_of(bytes + HEADER, len - HEADER);
 	/* nothing is removed here: a client that is closed is doomed only */
 	list_for (s, &channel->subscriptions, of_channel)
 		if (s->listening->hub_id == hub_id)
-			put(s->listening, bytes, len, hash, pid);
+			put(s->listening, bytes, len, pid);
 }
 
 void listen_table_flush(struct client *client)

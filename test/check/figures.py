@@ -6,10 +6,10 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (102766, 76000),
+    "lines of src and include": (102782, 76000),
     "files of src/daemon": (25, 26),
     "static functions of three lines or less with one caller": (20, 60),
-    "static functions with one caller": (983, 1000),
+    "static functions with one caller": (984, 1000),
     "predicates that act": (0, 0),
     "members of struct pool": (36, 40),
     "members of struct link": (25, 25),

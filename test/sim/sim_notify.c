@@ -9,8 +9,11 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "relay/listen_table.h"
 #include "wire/codec.h"
 
+/* the pooler's own channel, behind those of clients */
+enum { MARKS = CHANNELS };
 enum { SIGNAL_US = 300, SIGNAL_MOST_US = 20000 };
 
 static struct {
@@ -46,6 +49,8 @@ void belongings_done(struct belongings *b)
 
 int channel_find(const char *name)
 {
+	if (strcmp(name, LISTEN_MARKS) == 0)
+		return MARKS;
 	return strncmp(name, "ch", 2) == 0 ? atoi(name + 2) : -1;
 }
 
@@ -75,24 +80,35 @@ void belongings_plan(
 	snprintf(p->payload, sizeof(p->payload), "%s", payload);
 }
 
+static void put_name(char name[16], int channel)
+{
+	if (channel == MARKS)
+		snprintf(name, 16, LISTEN_MARKS);
+	else
+		snprintf(name, 16, "ch%d", channel);
+}
+
 static void notify(const struct belongings *from, const struct plan *p)
 {
 	struct belongings *b;
 	char payload[64];
 
-	if (all.count == all.room) {
+	if (p->channel != MARKS && all.count == all.room) {
 		all.room = 2 * all.room + 1024;
 		all.notes = mem_resize(all.notes, all.room * sizeof(*all.notes));
 	}
-	all.notes[all.count++] = (struct note){p->channel, world.now_us};
-	note("notification", all.count, (uint64_t)p->channel);
-	snprintf(payload, sizeof(payload), "%s %llu", p->payload,
-	    (unsigned long long)all.count);
+	snprintf(payload, sizeof(payload), "%s", p->payload);
+	if (p->channel != MARKS) {
+		all.notes[all.count++] = (struct note){p->channel, world.now_us};
+		note("notification", all.count, (uint64_t)p->channel);
+		snprintf(payload, sizeof(payload), "%s %llu", p->payload,
+		    (unsigned long long)all.count);
+	}
 	list_for (b, &all.sessions, node) {
 		char name[16];
 		if (!(b->channels >> p->channel & 1))
 			continue;
-		snprintf(name, sizeof(name), "ch%d", p->channel);
+		put_name(name, p->channel);
 		size_t at = codec_begin(&b->notes, 'A');
 		buf_put_u32(&b->notes, from->pid);
 		buf_put_str(&b->notes, name);
@@ -179,9 +195,9 @@ int belongings_answer(const struct belongings *b, const struct gucs *gucs,
 
 	if (b->temp && strstr(text, "pg_my_temp_schema"))
 		rows += put_row(out, "t", NULL);
-	for (int i = 0; i < CHANNELS && strstr(text, "pg_listening_channels"); i++) {
+	for (int i = 0; i <= MARKS && strstr(text, "pg_listening_channels"); i++) {
 		char name[16];
-		snprintf(name, sizeof(name), "ch%d", i);
+		put_name(name, i);
 		if (b->channels >> i & 1)
 			rows += put_row(out, "l", name);
 	}

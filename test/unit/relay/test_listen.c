@@ -24,8 +24,20 @@
 static struct peer *client, *hub, *server;
 static struct stage *stage;
 
+#define MARKS "pgbouncer_joins"
+static char mark[17];
+
+static void put_mark(struct peer *from)
+{
+	uint8_t body[64] = {0, 0, 0, 9};
+
+	memcpy(body + 4, MARKS, sizeof(MARKS));
+	memcpy(body + 4 + sizeof(MARKS), mark, sizeof(mark));
+	peer_put(from, 'A', body, 4 + sizeof(MARKS) + sizeof(mark));
+}
+
 /* The answer to a command of the pooler's, with a row for a channel or none. */
-static void put_answer(struct peer *from, const char *channel)
+static void put_command(struct peer *from, const char *channel)
 {
 	for (const char *type = "3312"; *type; type++)
 		peer_put(from, (uint8_t)*type, "", 0);
@@ -38,6 +50,11 @@ static void put_answer(struct peer *from, const char *channel)
 	peer_text(from, 'C', "SELECT");
 	peer_put(from, '3', "", 0);
 	peer_put(from, '3', "", 0);
+}
+
+static void put_answer(struct peer *from, const char *channel)
+{
+	put_command(from, channel);
 	peer_ready(from, 'I');
 }
 
@@ -111,6 +128,46 @@ static struct peer *ask_to_listen(void)
 	return one;
 }
 
+static void put_note(struct peer *from, const char *payload)
+{
+	uint8_t body[64] = {0, 0, 0, 9, 'n', 'e', 'w', 's'};
+
+	memcpy(body + 9, payload, strlen(payload) + 1);
+	peer_put(from, 'A', body, 9 + strlen(payload) + 1);
+}
+
+/* The server of a client that joins sends its mark. */
+static void send_mark(void)
+{
+	static const char notify[] = "NOTIFY " MARKS ",'";
+	const uint8_t *at;
+
+	stage_settle(stage);
+	at = memmem(server->in.bytes, server->in.len, notify, strlen(notify));
+	assert_non_null(at);
+	memcpy(mark, at + strlen(notify), sizeof(mark) - 1);
+	peer_hear(server, 'S');
+	put_command(server, NULL); /* LISTEN */
+	put_command(server, NULL);
+	put_mark(server);
+	peer_ready(server, 'I');
+}
+
+/* The connection sends the mark, too, and these notifications behind it, one digit
+ * each; and the server UNLISTENs. */
+static void end_joining(const char *last)
+{
+	send_mark();
+	put_mark(hub);
+	for (; *last; last++) {
+		const char payload[] = {*last, '\0'};
+		put_note(hub, payload);
+	}
+	stage_settle(stage);
+	answer(server, NULL); /* UNLISTEN */
+	stage_settle(stage);
+}
+
 /* Another client listens to this channel, and gets its answer. */
 static struct peer *join(const char *channel)
 {
@@ -118,15 +175,13 @@ static struct peer *join(const char *channel)
 
 	run(one, "listen it", "LISTEN", 'I');
 	answer(server, channel);
-	answer_fence();
+	peer_hear(hub, 'S');
 	/* it is new to the connection, or not */
-	if (strcmp(channel, "news") != 0) {
-		answer(hub, NULL);
-	} else {
-		peer_hear(hub, 'S');
-		peer_ready(hub, 'I');
-	}
-	answer(server, NULL); /* UNLISTEN */
+	if (strcmp(channel, "news") != 0)
+		put_command(hub, NULL);
+	put_answer(hub, NULL); /* LISTEN to marks */
+	end_joining("");
+	answer(hub, NULL); /* UNLISTEN */
 	assert_string_equal(peer_hear(one, 'Z'), "C:LISTEN Z:I");
 	return one;
 }
@@ -456,30 +511,6 @@ static void server_ends_while_its_client_waits(void **state)
 	stage_free(&stage);
 }
 
-static void put_note(struct peer *from, const char *payload)
-{
-	uint8_t body[64] = {0, 0, 0, 9, 'n', 'e', 'w', 's'};
-
-	memcpy(body + 9, payload, strlen(payload) + 1);
-	peer_put(from, 'A', body, 9 + strlen(payload) + 1);
-}
-
-/* The server of a client that joins has sent something: so the connection is asked once
- * more when the server does not listen any more. */
-static void end_joining(const char *last)
-{
-	answer(server, NULL); /* UNLISTEN */
-	peer_hear(hub, 'S');
-	for (; *last; last++) {
-		const char payload[] = {*last, '\0'};
-		put_note(hub, payload);
-	}
-	peer_ready(hub, 'I');
-	peer_hear(server, 'S');
-	peer_ready(server, 'I');
-	stage_settle(stage);
-}
-
 /* It has heard these, one digit each, and nothing else. */
 static void has_heard(struct peer *one, const char *payloads)
 {
@@ -496,6 +527,26 @@ static void has_heard(struct peer *one, const char *payloads)
 	stage_free(&stage);
 }
 
+/* The connection listens to what a client that joins wants. */
+static void answer_hub(void)
+{
+	peer_ready(hub, 'I');
+	stage_settle(stage);
+}
+
+/* Another client has sent LISTEN "news", its server has told what it listens to, and
+ * the connection is asked. */
+static struct peer *begin_joining(void)
+{
+	begin(KEEP);
+	struct peer *one = ask_to_listen();
+
+	answer(server, "news");
+	peer_hear(hub, 'S');
+	put_command(hub, NULL);
+	return one;
+}
+
 /* What the connection sends late, and was sent before the client listened: newer ones
  * have come from its own server. */
 static void older_notifications_do_not_follow_newer_ones(void **state)
@@ -507,13 +558,12 @@ static void older_notifications_do_not_follow_newer_ones(void **state)
 	peer_hear(server, 'S');
 	put_note(server, "2");
 	put_answer(server, "news");
-	answer_fence();
 	peer_hear(hub, 'S');
 	put_note(hub, "1");
 	put_note(hub, "2");
-	put_note(hub, "3");
-	peer_ready(hub, 'I');
-	end_joining("");
+	put_command(hub, NULL);
+	answer_hub();
+	end_joining("3");
 	has_heard(one, "23");
 }
 
@@ -521,18 +571,14 @@ static void older_notifications_do_not_follow_newer_ones(void **state)
 static void older_notifications_that_come_first_do_not_follow_either(void **state)
 {
 	(void)state;
-	begin(KEEP);
-	struct peer *one = ask_to_listen();
+	struct peer *one = begin_joining();
 
-	answer(server, "news");
-	answer_fence();
-	peer_hear(hub, 'S');
 	put_note(hub, "1");
 	stage_settle(stage);
 	put_note(server, "2");
 	stage_settle(stage);
 	put_note(hub, "2");
-	peer_ready(hub, 'I');
+	answer_hub();
 	end_joining("");
 	has_heard(one, "2");
 }
@@ -541,19 +587,11 @@ static void older_notifications_that_come_first_do_not_follow_either(void **stat
 static void older_notifications_are_not_heard(void **state)
 {
 	(void)state;
-	begin(KEEP);
-	struct peer *one = ask_to_listen();
+	struct peer *one = begin_joining();
 
-	answer(server, "news");
-	peer_hear(hub, 'S');
 	put_note(hub, "1");
-	peer_ready(hub, 'I');
-	stage_settle(stage);
-	peer_hear(hub, 'S');
-	put_note(hub, "2");
-	peer_ready(hub, 'I');
-	answer(server, NULL); /* UNLISTEN */
-	stage_settle(stage);
+	answer_hub();
+	end_joining("2");
 	has_heard(one, "2");
 }
 
@@ -570,12 +608,99 @@ static void what_only_the_connection_sends_is_not_lost(void **state)
 	peer_hear(server, 'S');
 	put_note(server, "1");
 	put_answer(server, "news");
-	answer_fence();
 	peer_hear(hub, 'S');
-	put_note(hub, "2");
-	peer_ready(hub, 'I');
-	end_joining("");
+	put_command(hub, NULL);
+	answer_hub();
+	end_joining("2");
 	has_heard(one, "12");
+}
+
+/* Only their place tells which of them have come from the server. */
+static void alike_notifications_are_told_apart(void **state)
+{
+	(void)state;
+	struct peer *one = begin_joining();
+
+	put_note(server, "1");
+	put_note(server, "1");
+	stage_settle(stage);
+	put_note(hub, "1"); /* the second one */
+	answer_hub();
+	end_joining("11");
+	has_heard(one, "1111");
+}
+
+/* The server sends more behind the mark, before it UNLISTENs; and the connection is
+ * asked until it has sent it. */
+static void what_the_server_sends_behind_the_mark_comes_once(void **state)
+{
+	(void)state;
+	struct peer *one = begin_joining();
+
+	answer_hub();
+	put_note(server, "1");
+	send_mark();
+	put_note(server, "2");
+	answer(server, NULL); /* UNLISTEN */
+	peer_hear(hub, 'S');
+	put_note(hub, "1");
+	peer_ready(hub, 'I');
+	peer_hear(server, 'S');
+	peer_ready(server, 'I');
+	stage_settle(stage);
+	put_mark(hub);
+	put_note(hub, "2");
+	put_note(hub, "3");
+	answer_fence();
+	peer_hear(server, 'S');
+	peer_ready(server, 'I');
+	stage_settle(stage);
+	has_heard(one, "123");
+}
+
+static void refuse(struct peer *from, const char *state)
+{
+	char words[] = "SERROR\0C.....\0Mrefused\0";
+
+	memcpy(words + 8, state, 5);
+	peer_hear(from, 'S');
+	peer_put(from, 'E', words, sizeof(words));
+	peer_ready(from, 'I');
+	stage_settle(stage);
+}
+
+/* A cancel request of the client's last query comes late, and meets the mark, and then
+ * the UNLISTEN. */
+static void a_mark_that_is_cancelled_is_sent_once_more(void **state)
+{
+	(void)state;
+	struct peer *one = begin_joining();
+
+	answer_hub();
+	refuse(server, "57014");
+	answer(server, "news");
+	send_mark();
+	put_mark(hub);
+	put_note(hub, "1");
+	stage_settle(stage);
+	refuse(server, "57014");
+	answer(server, "news");
+	answer(server, NULL);
+	stage_settle(stage);
+	has_heard(one, "1");
+}
+
+/* As where the queue of notifications is full. */
+static void a_mark_that_is_refused_ends_the_client(void **state)
+{
+	(void)state;
+	struct peer *one = begin_joining();
+
+	answer_hub();
+	refuse(server, "53200");
+	assert_string_equal(peer_hear(one, 'E'),
+	    "C:LISTEN E:FATAL:the server did not tell what is left in its session");
+	stage_free(&stage);
 }
 
 /* It listens already, and once more: the connection tells it, in order. */
@@ -588,13 +713,12 @@ static void a_second_listen_brings_nothing_out_of_order(void **state)
 	peer_hear(server, 'S');
 	put_note(server, "2");
 	put_answer(server, "news");
-	answer_fence();
 	peer_hear(hub, 'S');
 	put_note(hub, "1");
 	put_note(hub, "2");
-	peer_ready(hub, 'I');
-	answer(server, NULL); /* UNLISTEN */
-	stage_settle(stage);
+	put_command(hub, NULL);
+	answer_hub();
+	end_joining("");
 	has_heard(client, "12");
 }
 
@@ -602,16 +726,11 @@ static void a_second_listen_brings_nothing_out_of_order(void **state)
 static void what_both_send_comes_once(void **state)
 {
 	(void)state;
-	begin(KEEP);
-	struct peer *one = ask_to_listen();
+	struct peer *one = begin_joining();
 
-	answer(server, "news");
-	answer_fence();
-	peer_hear(hub, 'S');
 	put_note(hub, "1");
 	put_note(hub, "2");
-	peer_ready(hub, 'I');
-	stage_settle(stage);
+	answer_hub();
 	put_note(server, "0");
 	put_note(server, "1");
 	put_note(server, "2");
@@ -681,7 +800,11 @@ int main(void)
 	    cmocka_unit_test(older_notifications_do_not_follow_newer_ones),
 	    cmocka_unit_test(older_notifications_that_come_first_do_not_follow_either),
 	    cmocka_unit_test(older_notifications_are_not_heard),
+	    cmocka_unit_test(alike_notifications_are_told_apart),
+	    cmocka_unit_test(what_the_server_sends_behind_the_mark_comes_once),
 	    cmocka_unit_test(what_only_the_connection_sends_is_not_lost),
+	    cmocka_unit_test(a_mark_that_is_cancelled_is_sent_once_more),
+	    cmocka_unit_test(a_mark_that_is_refused_ends_the_client),
 	    cmocka_unit_test(a_second_listen_brings_nothing_out_of_order),
 	    cmocka_unit_test(what_both_send_comes_once),
 	    cmocka_unit_test(notifications_come_before_the_end_of_a_query),

@@ -15,6 +15,7 @@
 #include "../stage/stage.h"
 #define NO_MEMORY_SPARES stage_plays
 #include "../no_memory.h"
+#include "relay/listen_table.h"
 #include "wire/codec.h"
 #include "wire/message.h"
 
@@ -24,7 +25,7 @@
 
 /* ---- servers: they name what they run, and for which application ---- */
 
-enum { NAME = 32, STATEMENTS = 16 };
+enum { NAME = 64, STATEMENTS = 16, BACKENDS = 8 };
 
 struct statement {
 	char name[NAME], text[NAME];
@@ -33,10 +34,13 @@ struct statement {
 struct backend {
 	char status, application[NAME];
 	bool is_skipping, has_lost;
-	bool listens[2]; /* to c and d */
+	bool listens[3]; /* to c, d and the pooler's marks */
+	struct peer *peer;
 	struct statement statements[STATEMENTS];
 	const struct statement *portal;
 };
+
+static struct backend backends[BACKENDS];
 
 static void keep(char room[NAME], const char *text, size_t len)
 {
@@ -61,21 +65,41 @@ static void answer_error(struct peer *peer, struct backend *b)
 		b->status = 'E';
 }
 
-/* LISTEN, UNLISTEN, and the question which channels there are. */
+static void put_mark(struct peer *peer, const char *mark)
+{
+	struct buf body;
+
+	buf_init(&body, 0);
+	buf_put_u32(&body, 9);
+	buf_put_str(&body, LISTEN_MARKS);
+	buf_put(&body, mark, LISTEN_MARK_SIZE - 1);
+	buf_put_u8(&body, 0);
+	peer_put(peer, 'A', body.bytes, body.len);
+	buf_done(&body);
+}
+
+/* LISTEN, UNLISTEN, the pooler's NOTIFY, and the question which channels there are. */
 static void take_channels(struct peer *peer, struct backend *b, const char *text)
 {
-	for (size_t i = 0; i < 2; i++) {
-		uint8_t row[] = {
-		    0, 2, 0, 0, 0, 1, 'l', 0, 0, 0, 1, (uint8_t)('c' + (int)i)};
-		const char *name = strpbrk(text, "\" ");
-		bool is_it = strchr(text, '*') || (name && strchr(name, row[11]));
+	static const char *const names[] = {"c", "d", LISTEN_MARKS};
+	const char *name = strchr(text, ' '), *mark = strchr(text, '\'');
+
+	name += name && name[1] == '"';
+	for (size_t i = 0; i < 3 && name; i++) {
+		uint8_t row[] = {0, 2, 0, 0, 0, 1, 'l', 0, 0, 0, 1, (uint8_t)*names[i]};
+		bool is_it = name[1] == '*' ||
+			     strncmp(name + 1, names[i], strlen(names[i])) == 0;
 		if (strncasecmp(text, "listen", 6) == 0)
 			b->listens[i] |= is_it;
 		else if (strncasecmp(text, "unlisten", 8) == 0)
 			b->listens[i] &= !is_it;
-		else if (strncmp(text, "SELECT 'l'", 10) == 0 && b->listens[i])
+		else if (strncmp(text, "SELECT 'l'", 10) == 0 && b->listens[i] && i < 2)
 			peer_put(peer, 'D', row, sizeof(row));
 	}
+	for (size_t i = 0; i < BACKENDS && strncmp(text, "NOTIFY", 6) == 0; i++)
+		if (backends[i].peer && backends[i].listens[2] &&
+		    !backends[i].peer->has_ended)
+			put_mark(backends[i].peer, mark + 1);
 }
 
 /* What the pooler itself looks at has PostgreSQL's tag. */
@@ -206,17 +230,15 @@ static void answer_one(
 	}
 }
 
-static struct backend backends[8];
-
 static void serve(struct peer *peer)
 {
-	struct backend *b = &backends[peer->number % 8];
+	struct backend *b = &backends[peer->number % BACKENDS];
 	size_t size;
 
 	if (!peer->started) {
 		if (peer->in.len < 8 || peer->in.len < get_u32(peer->in.bytes))
 			return;
-		*b = (struct backend){.status = 'I'};
+		*b = (struct backend){.status = 'I', .peer = peer};
 		peer_first_packet(peer);
 		peer_greet(peer);
 	}
@@ -499,6 +521,7 @@ static void run(const char *settings, struct buf *heard, bool *has_ended)
 	bool has_password = strstr(settings, "plain");
 	struct peer *quiet, *client;
 
+	memset(backends, 0, sizeof(backends));
 	stage->play = serve;
 	quiet = come(stage, has_password);
 	/* with session_state=keep the client joins it, and may end the connection */
