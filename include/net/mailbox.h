@@ -1,7 +1,8 @@
 /*
  * Messages from other threads to a loop.  Any thread may post one; the
  * loop's thread handles them between two handlers.  Messages of the same
- * thread keep their order.
+ * thread keep their order.  The loop's clock is read before they are handled, so a time
+ * that the sender's loop has read is not later than loop_now.
  */
 #ifndef NET_MAILBOX_H
 #define NET_MAILBOX_H

@@ -21,6 +21,7 @@ struct mailbox {
 	_Atomic(struct thread_message *)
 	    last; /* the message posted last; .next leads to older ones */
 	_Atomic uint64_t since_us; /* when the oldest of them was posted */
+	struct loop *loop;
 	struct watch *watch;
 	int fd, bell; /* what is written to the bell can be read from fd */
 };
@@ -45,6 +46,8 @@ static void open_all(struct mailbox *m)
 {
 	struct thread_message *message = take_all(m);
 
+	/* times in them are of the senders' clocks, and must not be later than now */
+	loop_touch_clock(m->loop);
 	while (message) {
 		struct thread_message *next = message->next;
 		message->handle(message);
@@ -89,6 +92,7 @@ struct mailbox *mailbox_new(struct loop *loop, struct err *err)
 		return NULL;
 	}
 	m = mem_zero(sizeof(*m));
+	m->loop = loop;
 	m->fd = fd;
 	m->bell = bell;
 	m->watch = watch_new(loop, fd, WATCH_READ, ready, m);

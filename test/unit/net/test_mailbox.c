@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -155,6 +156,46 @@ static void knows_since_when_letters_wait(void **state)
 	post_close(&p);
 }
 
+static uint64_t sent_us;
+
+static void read_clock_later(struct thread_message *message)
+{
+	struct note *note = container_of(message, struct note, message);
+	struct timespec now;
+
+	do {
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		sent_us = (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec / 1000;
+	} while (sent_us <= loop_now(note->at->loop));
+}
+
+static void compare_clocks(struct thread_message *message)
+{
+	struct note *note = container_of(message, struct note, message);
+
+	assert_true(loop_now(note->at->loop) >= sent_us);
+	loop_stop(note->at->loop);
+}
+
+/* The sender's loop has read its clock behind the beginning of this loop's turn. */
+static void clock_is_not_behind_that_of_a_sender(void **state)
+{
+	(void)state;
+	struct post p;
+	struct err err;
+
+	post_open(&p);
+	struct mailbox *before = p.mailbox, *second = mailbox_new(p.loop, &err);
+	struct note first = {.message.handle = read_clock_later, .at = &p};
+	struct note last = {.message.handle = compare_clocks, .at = &p};
+	p.mailbox = second;
+	mailbox_post(before, &first.message);
+	mailbox_post(second, &last.message);
+	loop_run(p.loop);
+	mailbox_free(&before);
+	post_close(&p);
+}
+
 /* ---- several threads ---- */
 
 struct poster {
@@ -269,6 +310,7 @@ int main(void)
 	    cmocka_unit_test(opens_what_is_posted_meanwhile),
 	    cmocka_unit_test(opens_all_before_it_is_freed),
 	    cmocka_unit_test(knows_since_when_letters_wait),
+	    cmocka_unit_test(clock_is_not_behind_that_of_a_sender),
 	    cmocka_unit_test(keeps_the_order_of_each_poster),
 	    cmocka_unit_test(wakes_a_loop_that_waits),
 	};
