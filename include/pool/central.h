@@ -232,6 +232,12 @@ void central_host_release(struct central_view *view, struct central_host **p);
 /* A reference of what is on its way. */
 struct central_pool *central_pool_ref(struct central_view *v, struct central_pool *p);
 void central_pool_unref(struct central_view *view, struct central_pool **p);
+/* One of its servers goes to another worker, and counts here until
+ * central_host_carried.
+ */
+struct central_host *central_host_carry(struct central_view *v, struct central_host *h);
+/* *h is NULL afterwards; it may be NULL before. */
+void central_host_carried(struct central_view *v, struct central_host **h);
 /* Calls fn with the database of each pool of any worker; a database may come several
  * times. */
 typedef void central_database_fn(void *ctx, const char *database);

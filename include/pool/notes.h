@@ -13,7 +13,8 @@ struct verdict notes_hear(
 /* The pool of this worker for a server that was sent to it, made if needed; NULL: its
  * database does not exist here. */
 struct pool *notes_pool(struct catalog *c, const struct central_pool *whole);
-/* A server that was sent to this worker cannot be used here: it no longer counts. */
-void notes_lost(struct catalog *c, struct central_pool *whole);
+/* A server that was sent to this worker cannot be used here: it no longer counts.
+ * *was: its slot when it left. */
+void notes_lost(struct catalog *c, struct central_pool *whole, struct slot *was);
 
 #endif

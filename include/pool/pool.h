@@ -70,8 +70,9 @@ struct slot {
 	bool was_checked; /* the check query has succeeded, or it has just logged in */
 	/* it goes to or comes from another site, where it still counts */
 	bool is_carried;
-	unsigned carried_to;        /* if it goes: the site it goes to */
-	enum slot_state carried_as; /* if it comes: its state there */
+	unsigned carried_to;               /* if it goes: the site it goes to */
+	struct central_host *carried_from; /* see central_host_carry; NULL: it stays */
+	enum slot_state carried_as;        /* if it comes: its state there */
 	/* set by the owner: the client left session state behind.  The slot is reset
 	 * before it is lent again, or closed when there is no reset query. */
 	bool needs_reset;

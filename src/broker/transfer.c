@@ -78,6 +78,7 @@ static void arrived(struct thread_message *message)
 
 	slab_receive(site->server_slab);
 	if (site->shutdown == SHUTDOWN_NOW) {
+		central_host_carried(&site->catalog->view, &server->slot.carried_from);
 		transfer_free(t, site);
 		conn_close_detached(&server->conn);
 		prepared_set_drop_packed(&server->statements);
@@ -102,7 +103,7 @@ static void arrived(struct thread_message *message)
 	if (pool) {
 		join_pool(t, pool);
 	} else {
-		notes_lost(site->catalog, t->pool);
+		notes_lost(site->catalog, t->pool, &server->slot);
 		conn_doom(&server->conn, "%s", error_text(ERROR_DATABASE_REMOVED));
 	}
 	transfer_free(t, site);

@@ -259,6 +259,26 @@ void central_pool_unref(struct central_view *view, struct central_pool **p)
 	*p = NULL;
 }
 
+struct central_host *central_host_carry(struct central_view *v, struct central_host *h)
+{
+	central_lock(v);
+	h->name.refs++;
+	atomic_fetch_add(&h->servers, 1);
+	central_unlock(v);
+	return h;
+}
+
+void central_host_carried(struct central_view *v, struct central_host **h)
+{
+	struct central_host *host = *h;
+
+	*h = NULL;
+	if (!host)
+		return;
+	atomic_fetch_sub(&host->servers, 1);
+	unref(v, &host->name);
+}
+
 struct central_host *central_host_hold(
     struct central_view *view, const char *database, const char *host)
 {

@@ -76,13 +76,14 @@ struct pool *notes_pool(struct catalog *c, const struct central_pool *whole)
 	return db && !db->is_admin ? catalog_pool_as(db, catalog_user(c, user)) : NULL;
 }
 
-void notes_lost(struct catalog *c, struct central_pool *whole)
+void notes_lost(struct catalog *c, struct central_pool *whole, struct slot *was)
 {
 	central_lock(&c->view);
 	struct pool *pool = pool_of(c, whole);
 	whole->places[c->view.worker].arriving--;
 	atomic_fetch_sub(&whole->connected, 1);
 	conn_limits_uncount(&c->view, whole, false);
+	central_host_carried(&c->view, &was->carried_from);
 	if (pool)
 		pool_schedule(pool);
 	central_unlock(&c->view);

@@ -27,8 +27,10 @@ void pool_move_in(struct pool *pool, struct slot *slot, struct pool_request *req
 	slot_move(slot, request ? SLOT_ACTIVE : was->state, now_us);
 	slot->is_carried = false;
 	if (was->is_carried) {
+		struct central_host *from = was->carried_from;
 		exchange_lock(pool);
 		pool->part.whole->places[pool->part.worker].arriving--;
+		central_host_carried(exchange_view(pool), &from);
 		exchange_unlock(pool);
 		pool->turn.asked_us = 0;
 	}

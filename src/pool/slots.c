@@ -225,6 +225,9 @@ struct verdict slot_carry(struct slot *slot, unsigned site)
 	struct central_place *place = &slot->pool->part.whole->places[site];
 	place->arriving++;
 	place->arriving_us = slot->pool->database->catalog->seen_us;
+	assert(!slot->carried_from);
+	slot->carried_from = central_host_carry(
+	    exchange_view(slot->pool), slot->pool_host->host->shared);
 	/* it has just logged in */
 	if (!is_connected(slot->state))
 		atomic_fetch_add(&slot->pool->part.whole->connected, 1);
@@ -246,6 +249,7 @@ void slot_leave(struct slot *slot)
 		pool->part.whole->places[slot->carried_to].arriving--;
 		atomic_fetch_sub(&pool->part.whole->connected, 1);
 		conn_limits_uncount(exchange_view(pool), pool->part.whole, false);
+		central_host_carried(exchange_view(pool), &slot->carried_from);
 		exchange_unlock(pool);
 		pool_schedule(pool);
 	}

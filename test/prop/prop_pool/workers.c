@@ -155,9 +155,9 @@ static void take_server(struct worker *worker, struct server *s)
 	struct verdict v;
 
 	if (!pool) {
+		notes_lost(worker->c, whole, &s->was);
 		s->is_used = false;
 		s->whole = NULL;
-		notes_lost(worker->c, whole);
 		central_pool_unref(&worker->c->view, &whole);
 		w.counts.losses++;
 		return;

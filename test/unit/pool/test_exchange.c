@@ -51,13 +51,11 @@ struct shared_fixture {
 	struct slot *login[SITES];        /* a server that is being opened */
 	struct central_note *sent[NOTES]; /* not yet delivered */
 	size_t sent_count;
-	/* servers that are handed over, in their order, and the sites that they leave
-	 */
-	struct verdict on_the_way[SLOTS];
-	unsigned left[SLOTS];
+	struct verdict on_the_way[SLOTS]; /* servers that are handed over, in order */
 	size_t on_the_way_count;
 	struct verdict last; /* of the last step that has one */
-	char step[64];       /* the step that is played, which a failure shows */
+	struct slot *departed;
+	char step[64]; /* the step that is played, which a failure shows */
 };
 
 static struct shared_fixture shared;
@@ -202,14 +200,13 @@ static enum verdict_kind verdict_in(const char *word, enum verdict_kind usual)
 
 /* Behind a verdict may stand what it is about: "grant CLIENT SERVER", "refuse CLIENT",
  * "retire SERVER", "hand SITE SERVER".  A server that is handed is on its way then. */
-static void heed(unsigned site, struct verdict v, words_of w)
+static void heed(struct verdict v, words_of w)
 {
 	const char *about = *w ? w[1] : NULL, *server = about ? w[2] : NULL;
 
 	shared.last = v;
 	if (v.kind == VERDICT_HAND) {
 		assert_int_equal(v.site, site_in(about));
-		shared.left[shared.on_the_way_count] = site;
 		shared.on_the_way[shared.on_the_way_count++] = v;
 	} else if (v.kind == VERDICT_RETIRE) {
 		server = about;
@@ -238,9 +235,8 @@ static void do_join(words_of w)
 static void do_ask(words_of w)
 {
 	do_join(w);
-	heed(site_in(w[0]),
-	    fixture_ask(&shared.sites[site_in(w[0])], client_in(w[1]),
-		verdict_in(w[2], VERDICT_WAIT)),
+	heed(fixture_ask(&shared.sites[site_in(w[0])], client_in(w[1]),
+		 verdict_in(w[2], VERDICT_WAIT)),
 	    w + 2);
 }
 
@@ -254,16 +250,15 @@ static void do_open(words_of w)
 	if (w[1] && v.kind == VERDICT_GRANT)
 		assert_ptr_equal(v.request, client_in(w[1]));
 	*server_in(w[1] ? w[1] : "?") = slot;
-	heed(site, v, w[1] ? w + 2 : w + 1);
+	heed(v, w[1] ? w + 2 : w + 1);
 }
 
 static void do_next(words_of w)
 {
 	unsigned site = site_in(w[0]);
 
-	heed(site,
-	    fixture_next(&shared.sites[site], shared.pools[site],
-		verdict_in(w[1], VERDICT_NONE)),
+	heed(fixture_next(&shared.sites[site], shared.pools[site],
+		 verdict_in(w[1], VERDICT_NONE)),
 	    w + 1);
 }
 
@@ -283,8 +278,7 @@ static void do_give(words_of w)
 	struct slot *slot = client_in(w[0])->slot;
 	unsigned site = slot->pool->part.worker;
 
-	heed(site,
-	    fixture_give(&shared.sites[site], slot, verdict_in(w[1], VERDICT_REST)),
+	heed(fixture_give(&shared.sites[site], slot, verdict_in(w[1], VERDICT_REST)),
 	    w + 1);
 }
 
@@ -296,9 +290,8 @@ static struct verdict depart(void)
 	memmove(shared.on_the_way, shared.on_the_way + 1,
 	    --shared.on_the_way_count * sizeof(v));
 	pool_carried(v.slot);
-	fixture_gone(&shared.sites[shared.left[0]], v.slot);
-	memmove(shared.left, shared.left + 1,
-	    shared.on_the_way_count * sizeof(shared.left[0]));
+	shared.departed = v.slot;
+	fixture_gone(&shared.sites[v.slot->pool->part.worker], v.slot);
 	return v;
 }
 
@@ -365,8 +358,7 @@ static bool play_move(const char *verb, words_of w)
 	else if (IS("look")) /* SITE [VERDICT]: the same, and it looks */
 		do_told(w), do_next(w);
 	else if (IS("hear")) /* SITE [VERDICT]: gets its notes */
-		heed(site_in(w[0]), hear(site_in(w[0]), verdict_in(w[1], VERDICT_NONE)),
-		    w + 1);
+		heed(hear(site_in(w[0]), verdict_in(w[1], VERDICT_NONE)), w + 1);
 	else if (IS("forget")) /* notes that are not delivered */
 		forget_notes();
 	else if (IS("freeze")) /* 1 or 0: no server may change sites */
@@ -406,7 +398,7 @@ static bool play_event(const char *verb, words_of w)
 	else if (IS("gone")) /* SERVER: is closed, and counts no longer */
 		fixture_gone(site, *server_in(w[0]));
 	else if (IS("lose")) /* SITE: will not get the server that has departed */
-		notes_lost(site->c, pool->part.whole);
+		notes_lost(site->c, pool->part.whole, shared.departed);
 	else if (IS("pause")) /* SITE 1 or 0 */
 		pool->database->paused = *w[1] == '1';
 	else if (IS("suspend"))
@@ -446,10 +438,13 @@ static void expect_note(enum note_kind kind, const char *site)
 static bool play_sight(const char *verb, words_of w)
 {
 	struct central_limit *const *limits = whole()->limits;
+	const struct host *host = shared.pools[0]->database->hosts.list[0];
 	unsigned i = w[0] ? (unsigned)atoi(w[0]) % SITES : 0;
 
 	if (IS("servers")) /* COUNT: so many count in the pool */
 		assert_int_equal(whole()->servers, atoi(w[0]));
+	else if (IS("host")) /* COUNT: so many count at its host */
+		assert_int_equal(host->shared->servers, atoi(w[0]));
 	else if (IS("process")) /* COUNT: so many under this limit */
 		assert_int_equal(limits[CONN_LIMIT_PROCESS]->servers, atoi(w[0]));
 	else if (IS("database"))
@@ -813,7 +808,7 @@ static const struct {
 	"2 g;"
 	"give a hand 1; give b hand 1; give c hand 2; give d; next 1; next 2;"
 	"arrive; arrive; next 1 grant; next 1 grant;"
-	"ms 50; forget; next 2; look 0 hand 2; depart; lose 2"},
+	"ms 50; forget; next 2; look 0 hand 2; host 4; depart; host 4; lose 2; host 3"},
     /* A client waits for a server of its own worker for a moment.  From then on those
      * of other workers are sent as they come to rest. */
     {"looked_for_in_time",
