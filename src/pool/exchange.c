@@ -254,10 +254,12 @@ static bool await_help(struct pool *pool, const struct pool_request *first,
 		pool->turn.asked_us = now_us;
 	central_tell(
 	    exchange_view(pool), (unsigned)worker, NOTE_LOOK, pool->part.whole, NULL);
-	if (now_us >= pool->turn.asked_us + ANSWER_US)
-		return false;
-	*wake_us = time_earlier(*wake_us, pool->turn.asked_us + ANSWER_US);
-	return true;
+	bool is_overdue = now_us >= pool->turn.asked_us + ANSWER_US;
+	/* one that stands still is known as such only after a while, and then another
+	 * one is asked */
+	uint64_t due_us = (is_overdue ? now_us : pool->turn.asked_us) + ANSWER_US;
+	*wake_us = time_earlier(*wake_us, due_us);
+	return !is_overdue;
 }
 
 bool exchange_await_help(struct pool *pool, const struct pool_request *first,
