@@ -240,6 +240,11 @@ static bool await_help(struct pool *pool, const struct pool_request *first,
 	int worker = find_resting(pool);
 	if (worker < 0)
 		pool->turn.asked_us = 0;
+	/* it may come first without an event, when those before it leave */
+	const struct pool_request *last =
+	    container_of(list_last(&part->waiters), struct pool_request, kind_node);
+	if (now_us < last->queued_us + EXCHANGE_OWN_US)
+		*wake_us = time_earlier(*wake_us, last->queued_us + EXCHANGE_OWN_US);
 	if (!is_due(part, first, now_us)) {
 		*wake_us = time_earlier(*wake_us, first->queued_us + EXCHANGE_OWN_US);
 		return worker >= 0;

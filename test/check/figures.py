@@ -6,7 +6,7 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (102825, 76000),
+    "lines of src and include": (102830, 76000),
     "files of src/daemon": (25, 26),
     "static functions of three lines or less with one caller": (20, 60),
     "static functions with one caller": (984, 1000),
@@ -16,7 +16,7 @@ BOUNDS = {
     "members of struct client": (32, 32),
     "words that are going": (0, 0),
     "files of the workers' machinery": (11, 11),
-    "lines of the workers' machinery": (2791, 2800),
+    "lines of the workers' machinery": (2796, 2800),
     "tuned times of the workers' machinery": (9, 10),
     "lines of tests of the workers' machinery": (3999, 4000),
 }

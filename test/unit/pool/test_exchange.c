@@ -815,9 +815,9 @@ static const struct {
 	"ms 50; forget; next 2; look 0 hand 2; host 4; depart; host 4; lose 2; host 3"},
     /* A client waits for a server of its own worker for a moment.  From then on those
      * of other workers are sent as they come to rest. */
-    {"looked_for_in_time",
-	"hold 0 a; size 2; hold 1 b; ask 1 c; next 1; wake 2; ms 2; next 1; sleep;"
-	"note look; give a hand 1"},
+    {"looked_for_in_time", "hold 0 a; size 2; hold 1 b; ask 1 c; next 1; wake 2; ms 2; "
+			   "next 1; sleep; ask 1 d; next 1; wake 2; part d;"
+			   "note look; give a hand 1"},
     /* So is one of a worker by whose clock the client is not due yet. */
     {"looked_for_by_another_clock",
 	"hold 0 a; size 2; hold 1 b; ask 1 c; next 1; clock 1 2; next 1; sleep;"
