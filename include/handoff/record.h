@@ -29,7 +29,7 @@
 #include "wire/pipeline.h"
 
 enum {
-	RECORD_FORMAT = 12,
+	RECORD_FORMAT = 13,
 };
 
 enum record_kind {

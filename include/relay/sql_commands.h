@@ -33,7 +33,7 @@ bool sql_is_on(const struct server *server);
 /* Does the pooler give statements other names, so that some of these commands must be
  * rewritten?  Without sql_is_on, with session_state=keep, those are EXECUTE and
  * DEALLOCATE of a statement of the protocol; one that PREPARE has made is the server's
- * own. */
+ * own.  Those of a statement that PREPARE has made while sql_is_on are always. */
 bool sql_renames(const struct server *server);
 /* Reads the command in a text with these effects. */
 int sql_command_init(struct sql_command *c, const struct client *client,

@@ -73,8 +73,7 @@ int unnamed_bring(
 
 /* Enters a Parse or Close of the unnamed statement in the ledger; the caller sends it
  * as it is. */
-int unnamed_parse_untracked(
-    struct client *client, struct server *server, const struct message *m);
+int unnamed_parse_untracked(struct server *server, const struct message *m);
 /* Before a Bind or Describe while !unnamed_is_on_server: ends a statement that may be
  * another client's.  1: as unnamed_bring. */
 int unnamed_bring_untracked(struct server *server);

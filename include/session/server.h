@@ -173,6 +173,9 @@ struct link {
 	bool holds_server : 1; /* nothing is read from the server, because the client's
 				  output queue is full */
 	bool is_flushed : 1;   /* the client's last message was a Flush */
+	/* its statements are tracked; a change of the settings ends that with the link:
+	 * what the server has under the client's names is found until then */
+	bool is_tracked : 1;
 	bool ready_came_early : 1; /* ReadyForQuery has come before the rest of the
 				      client's message */
 	struct link_params params;

@@ -230,6 +230,7 @@ static void form_link(struct form *f, struct link *v, bool *is_dropping)
 	FORM_BOOL(f, v->is_fresh);
 	FORM_BOOL(f, *is_dropping);
 	FORM_BOOL(f, v->is_flushed);
+	FORM_BOOL(f, v->is_tracked);
 	FORM_BOOL(f, v->params.may_have_set);
 	FORM_BOOL(f, v->params.may_undo_set);
 	FORM_BOOL(f, v->params.wants_apply);

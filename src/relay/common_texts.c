@@ -44,7 +44,8 @@ struct prepared_text *common_texts_find(
 	struct site *site = server->conn.site;
 	struct prepared_text *text;
 
-	if (!often || len > COMMON_MOST || has_escapes || !is_usual(server) ||
+	if (!often || !server_prepared_limit(server) || len > COMMON_MOST ||
+	    has_escapes || !is_usual(server) ||
 	    (session_state_are_kept(server) &&
 		(sql_calls_may_be((const char *)key, len) ||
 		    sql_calls_may_notify((const char *)key, len))))

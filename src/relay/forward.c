@@ -166,7 +166,7 @@ static enum step pass_parse(
 		return STEP_MORE;
 	if (m->bytes[5])
 		return forward_as_is(client, server, m);
-	if (unnamed_parse_untracked(client, server, m) < 0)
+	if (unnamed_parse_untracked(server, m) < 0)
 		return no_memory(client, server);
 	forward_bytes(client, server, m->block, m->bytes, m->have);
 	return STEP_NEXT;

@@ -196,7 +196,8 @@ int server_prepared_make_room(struct server *server, size_t room)
 	int max = server_prepared_limit(server);
 	struct scope scope = scope_of_pool(server->slot.pool);
 	int least = scope_track_sql_prepare(scope) ||
-			    scope_session_state(scope) == SESSION_STATE_KEEP
+			    scope_session_state(scope) == SESSION_STATE_KEEP ||
+			    prepared_registry_count(server->conn.site->sql_prepared)
 			? 2
 			: 1;
 	size_t most = ((size_t)(max > least ? max : least)) - room;

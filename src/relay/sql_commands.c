@@ -18,9 +18,7 @@ bool sql_renames(const struct server *server)
 
 	return (scope_track_sql_prepare(scope) ||
 		   scope_session_state(scope) == SESSION_STATE_KEEP) &&
-	       server_prepared_limit(server) > 0 &&
-	       pool_mode(server->slot.pool) != POOL_MODE_SESSION &&
-	       !server->slot.is_replication;
+	       server->link.is_tracked;
 }
 
 bool sql_is_on(const struct server *server)
@@ -74,7 +72,7 @@ int sql_command_init(struct sql_command *c, const struct client *client,
 	uint32_t generation;
 
 	*c = (struct sql_command){0};
-	if (!sql_renames(server) || kind == COMMAND_NONE ||
+	if (!server->link.is_tracked || kind == COMMAND_NONE ||
 	    kind == COMMAND_DEALLOCATE_ALL)
 		return 0;
 	prepared_sql_read(text, &effects->command, &c->sql);
@@ -83,9 +81,13 @@ int sql_command_init(struct sql_command *c, const struct client *client,
 	 * one's */
 	uint16_t left = server->link.pin.kinds | server->link.pin.made;
 	bool has_own = kind != COMMAND_PREPARE && left & LEAK_BIT(PREPARE);
+	const struct prepared_text *known =
+	    kind != COMMAND_PREPARE
+		? prepared_names_look(client->names, c->sql.name, &generation)
+		: NULL;
 	bool is_known =
-	    kind != COMMAND_PREPARE &&
-	    prepared_names_look(client->names, c->sql.name, &generation) != NULL;
+	    known && (sql_renames(server) ||
+			 prepared_is_of(known, server->conn.site->sql_prepared));
 	if (!is_known && (!sql_is_on(server) || has_own)) {
 		*c = (struct sql_command){0};
 		return 0;

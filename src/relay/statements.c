@@ -20,13 +20,21 @@
 static const uint8_t parse_complete[] = {'1', 0, 0, 0, 4};
 static const uint8_t close_complete[] = {'3', 0, 0, 0, 4};
 
-bool statements_are_tracked(const struct client *client)
+/* What the client has prepared goes on to work when the settings change. */
+static bool may_be_tracked(const struct client *client)
 {
 	const struct pool *pool = client->request.in_pool.pool;
 
-	return client->names ||
+	return client->names || client->unnamed ||
 	       (scope_max_prepared_statements(scope_of_pool(pool)) > 0 &&
 		   pool_mode(pool) != POOL_MODE_SESSION && !client->replication);
+}
+
+bool statements_are_tracked(const struct client *client)
+{
+	const struct server *server = client_server(client);
+
+	return server ? server->link.is_tracked : may_be_tracked(client);
 }
 
 /* ---- without a server ---- */
@@ -47,6 +55,7 @@ enum statement_fate statements_close_at_rest(
 		break;
 	case PREPARED_UNNAMED:
 		unnamed_forget(client);
+		client->unnamed_server = 0;
 		break;
 	case PREPARED_PORTAL:
 		/* that of a deferred BEGIN; no other exists outside a transaction */
@@ -85,6 +94,7 @@ static void on_drop(void *arg, const struct pipeline_entry *entry)
 
 void statements_link(struct server *server)
 {
+	server->link.is_tracked = may_be_tracked(server_client(server));
 	pipeline_on_drop(&server->pipeline, on_drop, server);
 }
 

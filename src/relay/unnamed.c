@@ -488,13 +488,10 @@ int unnamed_parse(struct client *client, struct server *server, const struct mes
 	return result;
 }
 
-int unnamed_parse_untracked(
-    struct client *client, struct server *server, const struct message *m)
+int unnamed_parse_untracked(struct server *server, const struct message *m)
 {
 	uint32_t tag = server->link.unnamed.is_owned ? 0 : SERVER_TAG_UNNAMED;
 
-	/* what was kept while statements were tracked */
-	unnamed_forget(client);
 	server->link.unnamed.is_sent = true;
 	return pipeline_owe(&server->pipeline, m->type, OWED_CLIENT, tag);
 }

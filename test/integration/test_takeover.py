@@ -24,7 +24,7 @@ from test_suspend import owner_console
 from test_views import TRANSACTION
 
 TAKEOVERS = int(os.environ.get("TAKEOVERS", "2"))  # The number of consecutive takeovers under load.
-FORMAT = 12
+FORMAT = 13
 
 
 class Restarts:
@@ -749,7 +749,7 @@ def test_whom_it_is_refused(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn()}, settings=TRANSACTION)
     assert pooler.admin.query("TAKEOVER %d" % FORMAT, check=False).errors[0].text() == "admin access needed"
     with owner_console(pooler) as console:
-        for number, text in (("99", "takeover format 99 is not known here, only 12: the two processes are "
+        for number, text in (("99", "takeover format 99 is not known here, only 13: the two processes are "
                                     "of different versions"), ("x", "TAKEOVER needs the number of a format")):
             assert console.query("TAKEOVER " + number, check=False).errors[0].text() == text
         console.query("SUSPEND")

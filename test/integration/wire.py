@@ -69,13 +69,13 @@ def query(sql):
 
 
 def parse(name, sql, types=()):
-    body = cstr(name) + cstr(sql) + struct.pack("!h", len(types))
+    body = cstr(name) + cstr(sql) + struct.pack("!H", len(types))
     return message("P", body + b"".join(struct.pack("!i", t) for t in types))
 
 
 def bind(portal="", statement="", values=(), formats=(), results=()):
     body = cstr(portal) + cstr(statement) + struct.pack("!h", len(formats))
-    body += b"".join(struct.pack("!h", f) for f in formats) + struct.pack("!h", len(values))
+    body += b"".join(struct.pack("!h", f) for f in formats) + struct.pack("!H", len(values))
     for value in values:
         if value is None:
             body += struct.pack("!i", -1)
@@ -162,7 +162,7 @@ def row_description(columns):
 
 
 def data_row(values):
-    body = struct.pack("!h", len(values))
+    body = struct.pack("!H", len(values))
     for value in values:
         if value is None:
             body += struct.pack("!i", -1)
