@@ -65,17 +65,29 @@ static char *copy_part(const struct rule_reader *r, const char *from, const char
 	return arena_strndup(r->arena, from, (size_t)(to - from));
 }
 
+/* -1: there is no method of this name. */
+static int find_method(const char *name)
+{
+	for (int m = HBA_TRUST; m <= HBA_GSS; m++)
+		if (strcmp(name, hba_method_name((enum hba_method)m)) == 0)
+			return m;
+	return -1;
+}
+
 static int parse_method(struct hba_row *row, struct rule_file *f, struct err *err)
 {
-	const char *text = tokenizer_text(&f->tokens);
+	const char *text = tokenizer_text(&f->tokens), *host = row->address.name;
+	int method = f->tokens.kind == TOKEN_WORD ? find_method(text) : -1;
 
-	for (int m = HBA_TRUST; m <= HBA_GSS; m++) {
-		if (f->tokens.kind == TOKEN_WORD &&
-		    strcmp(text, hba_method_name((enum hba_method)m)) == 0) {
-			row->rule.method = (enum hba_method)m;
-			return 0;
-		}
+	if (method >= 0) {
+		row->rule.method = (enum hba_method)method;
+		return 0;
 	}
+	/* it was read as the name of a host; an option may stand behind it */
+	if (host && find_method(host) >= 0 &&
+	    (f->tokens.kind == TOKEN_END || strchr(text, '=')))
+		return rule_file_error(
+		    f, err, "did not find address: %.200s stands in its place", host);
 	return rule_file_error(f, err, "unsupported method: buf=%.200s", text);
 }
 
