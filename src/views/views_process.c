@@ -9,6 +9,7 @@
 
 #include "base/errors.h"
 #include "base/time_us.h"
+#include "broker/host_connection.h"
 #include "cancel/peers.h"
 #include "conf/settings.h"
 #include "pool/pool.h"
@@ -145,7 +146,8 @@ static void put_list(struct rows *rows, const char *name, size_t items)
 	row_end(rows);
 }
 
-/* Counts for SHOW LISTS.  An object known to several sites counts once. */
+/* Counts for SHOW LISTS.  An object known to several sites counts once, and connections
+ * of the monitor of hosts do not: they are no client's, and in no other view. */
 struct lists {
 	size_t databases, users, peers, peer_pools;
 	size_t free_clients, used_clients, login_clients, free_servers, used_servers;
@@ -179,6 +181,7 @@ static void add_pools(struct map *pools, const struct catalog *catalog)
 static void add_lists(struct site *site, void *ctx)
 {
 	const struct catalog *catalog = site->catalog;
+	const struct watched_host *host;
 	struct lists *l = ctx;
 
 	l->databases = more(l->databases, map_count(catalog->databases));
@@ -190,6 +193,9 @@ static void add_lists(struct site *site, void *ctx)
 	l->login_clients += site->login_clients.count;
 	l->free_servers += site->server_slab->free;
 	l->used_servers += site->server_count;
+	if (site->watched_hosts)
+		list_for (host, site->watched_hosts, node)
+			l->used_servers -= host->server != NULL;
 	l->dns_names = more(l->dns_names, site->dns ? dns_host_count(site->dns) : 0);
 	l->dns_zones = more(l->dns_zones, site->dns ? dns_zone_count(site->dns) : 0);
 	l->dns_queries += site->dns ? dns_pending_count(site->dns) : 0;

@@ -60,6 +60,15 @@ def test_short_lived_clients_are_shared_by_weight(make_pooler, fake, mode, balan
         assert int(row["connections"]) == len(server.of_pools()) <= 3
 
 
+def test_the_monitors_connections_are_not_counted(make_pooler, fake):
+    servers = three(fake)
+    pooler = make_pooler({"db": entry(servers)}, settings={"pool_mode": "session"})
+    with pooler.connect() as client:
+        assert client.value("select 1") == "fake"
+        waiting.wait_for(lambda: all(len(s.sessions) > len(s.of_pools()) for s in servers), "the monitor has asked")
+        assert pooler.show_one("LISTS", list="used_servers")["items"] == str(len(pooler.show("SERVERS"))) == "1"
+
+
 @pytest.mark.parametrize("workers", [1, 4])
 def test_a_cold_pool_shares_by_weight(make_pooler, fake, workers):
     """Twenty clients come at once: also their first transactions are shared by weight, and also between
