@@ -330,7 +330,8 @@ static int enter_section(struct loader *l, struct config_place at, const char *n
 	return 0;
 }
 
-static int load_file(struct loader *l, const char *path, unsigned depth);
+static int load_file(
+    struct loader *l, struct config_place at, const char *path, unsigned depth);
 
 static int include(
     struct loader *l, struct config_place at, const char *path, unsigned depth)
@@ -343,7 +344,7 @@ static int include(
 		return report(l, at, "include nesting level too deep", line.text,
 		    "a file may not include itself, and at most 10 levels are read");
 	}
-	if (load_file(l, path, depth + 1) == 0)
+	if (load_file(l, at, path, depth + 1) == 0)
 		return 0;
 	inner = *l->err;
 	return err_set(l->err,
@@ -351,11 +352,19 @@ static int include(
 	    inner.text, where(l, at));
 }
 
+static int report_syntax(struct loader *l, struct config_place at, const char *advice)
+{
+	struct err line;
+
+	err_set(&line, "syntax error in configuration (%s), stopping loading",
+	    where(l, at));
+	return report(l, at, "syntax error", line.text, advice);
+}
+
 static int load_item(
     struct loader *l, const char *file, const struct ini_item *item, unsigned depth)
 {
 	struct config_place at = {file, item->line};
-	struct err line;
 
 	switch (item->kind) {
 	case INI_SECTION:
@@ -365,10 +374,8 @@ static int load_item(
 	case INI_INCLUDE:
 		return include(l, at, item->value, depth);
 	case INI_BAD:
-		err_set(&line, "syntax error in configuration (%s), stopping loading",
-		    where(l, at));
-		return report(l, at, "syntax error", line.text,
-		    "write [section], key = value or %include FILE");
+		return report_syntax(
+		    l, at, "write [section], key = value or %include FILE");
 	case INI_END:
 		break;
 	}
@@ -388,8 +395,11 @@ static const char *note_file(struct config *c, const char *path)
 	return file->path;
 }
 
-static int load_file(struct loader *l, const char *path, unsigned depth)
+/* at: the %include; without a file for the first one. */
+static int load_file(
+    struct loader *l, struct config_place at, const char *path, unsigned depth)
 {
+	static const char mark[] = "\xef\xbb\xbf";
 	const char *file = note_file(l->config, path);
 	struct ini_item item;
 	struct err why, line;
@@ -400,10 +410,18 @@ static int load_file(struct loader *l, const char *path, unsigned depth)
 
 	if (!text) {
 		err_set(&line, "could not load file \"%.200s\": %s", path, why.text);
-		return report(l, (struct config_place){file, 0}, line.text, line.text,
+		if (!at.file)
+			at.file = file;
+		return report(l, at, line.text, line.text,
 		    "it must exist and be readable by the user the pooler runs as");
 	}
-	ini_init(&ini, text, len);
+	bool is_marked = text_has_prefix(text, mark);
+	if (is_marked)
+		rc = report_syntax(l, (struct config_place){file, 1},
+		    "the file begins with a byte order mark: save it as UTF-8 without "
+		    "one");
+	ini_init(&ini, is_marked ? text + strlen(mark) : text,
+	    is_marked ? len - strlen(mark) : len);
 	while (rc == 0 && ini_next(&ini, &item) != INI_END) {
 		rc = load_item(l, file, &item, depth);
 		throttle_take(l->throttle, 1);
@@ -499,7 +517,7 @@ static int load_all(struct loader *l, const char *path)
 	    "load_init_file: main section missing from config file";
 	struct config_place whole = {path, 0};
 	struct config *c = l->config;
-	int rc = load_file(l, path, 0);
+	int rc = load_file(l, (struct config_place){NULL, 0}, path, 0);
 	struct err err;
 
 	c->databases = flatten(l->databases, c->arena, sizeof(*c->databases),

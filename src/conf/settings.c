@@ -285,14 +285,14 @@ static int parse_int(
 {
 	int v;
 
-	if (text_int(text, &v) < 0)
-		return err_set(err, "must be an integer");
-	if (v >= row->min && v <= row->max) {
+	bool is_number = text_int(text, &v) == 0;
+
+	if (is_number && v >= row->min && v <= row->max) {
 		*out = v;
 		return 0;
 	}
 	err_set(err, "must be an integer from %lld to %lld", row->min, row->max);
-	if (!(row->flags & CLAMPED))
+	if (!is_number || !(row->flags & CLAMPED))
 		return -1;
 	*out = (int)(v < row->min ? row->min : row->max);
 	err_set(err, "%d means nothing here, %d is used", v, *out);

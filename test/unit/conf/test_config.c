@@ -832,8 +832,8 @@ static void check_reports_every_problem(void **state)
 	    "[peers]\n"
 	    "%s:7 invalid port: 0: correct the entry, its keys are listed in "
 	    "pgbouncer.ini(5)\n"
-	    "/nonexistent could not load file \"/nonexistent\": No such file or "
-	    "directory: it must exist and be readable by the user the pooler runs as\n"
+	    "%s:8 could not load file \"/nonexistent\": No such file or directory: it "
+	    "must exist and be readable by the user the pooler runs as\n"
 	    "%s:10 invalid value \"-1\" for parameter listen_port: must be an integer "
 	    "from 0 to 65535\n"
 	    "%s:13 syntax error in connection string: write key=value pairs with "
@@ -848,6 +848,52 @@ static void check_reports_every_problem(void **state)
 	write_file(f, "main.ini", "[pgbouncer]\n");
 	assert_int_equal(config_check(f->main, keep_problem, keep_warning, f, &c), 0);
 	config_unref(&c);
+}
+
+static void check_finds(struct fixture *f, const char *text, const char *problem)
+{
+	struct config *c;
+	struct buf whole;
+
+	buf_clear(&f->problems);
+	write_file(f, "main.ini", text);
+	assert_int_equal(config_check(f->main, keep_problem, keep_warning, f, &c), 1);
+	config_unref(&c);
+	expand(f, problem, &whole);
+	assert_string_equal(buf_text(&f->problems), buf_text(&whole));
+	buf_done(&whole);
+}
+
+static void byte_order_mark_is_told(void **state)
+{
+	struct fixture *f = *state;
+	static const char text[] = "\xef\xbb\xbf[databases]\nd=\n[pgbouncer]\n";
+
+	fails(f, text, "syntax error in configuration (%s:1), stopping loading: ");
+	assert_non_null(strstr(f->err.text, "begins with a byte order mark"));
+	check_finds(f, text,
+	    "%s:1 syntax error: the file begins with a byte order mark: save it as "
+	    "UTF-8 without one\n");
+}
+
+static void ranges_of_numbers_are_told(void **state)
+{
+	struct fixture *f = *state;
+
+	check_finds(f, "[pgbouncer]\nlisten_port=65536\n",
+	    "%s:2 invalid value \"65536\" for parameter listen_port: must be an "
+	    "integer "
+	    "from 0 to 65535\n");
+	check_finds(f, "[pgbouncer]\nlisten_port=99999999999\n",
+	    "%s:2 invalid value \"99999999999\" for parameter listen_port: must be an "
+	    "integer from 0 to 65535\n");
+	check_finds(f, "[pgbouncer]\nmax_client_conn=many\n",
+	    "%s:2 invalid value \"many\" for parameter max_client_conn: must be an "
+	    "integer from -2147483648 to 2147483647\n");
+	check_finds(f, "[pgbouncer]\nmax_packet_size=x\n",
+	    "%s:2 invalid value \"x\" for parameter max_packet_size: must be an "
+	    "integer "
+	    "from 0 to 4294967295\n");
 }
 
 static void which_changes_are_obsoleting(void **state)
@@ -974,6 +1020,8 @@ int main(void)
 	    TEST(references),
 	    TEST(check_reports_every_problem),
 	    cmocka_unit_test(unknown_settings_have_a_likely_name),
+	    TEST(byte_order_mark_is_told),
+	    TEST(ranges_of_numbers_are_told),
 	    TEST(which_changes_are_obsoleting),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
