@@ -259,7 +259,8 @@ static struct bufferevent *new_bufferevent(struct event_base *base, void *ctx)
 	if (ssl)
 		bufferevent_openssl_set_allow_dirty_shutdown(bev, 1);
 	bufferevent_setwatermark(bev, EV_READ, 0, INPUT_MOST);
-	if (h->connection_count >= HTTP_CONNECTIONS_MOST)
+	/* none that libevent has freed may give way to this one */
+	if (h->connection_count + 1 >= HTTP_CONNECTIONS_MOST)
 		drop_ended(h);
 	add_connection(h, bev);
 	if (listening->context && !ssl) {

@@ -465,6 +465,31 @@ static void test_silent_ones_give_way(void **state)
 	close(next);
 }
 
+/* An ended connection, which libevent has freed, does not give way to the one with
+ * which the limit is reached. */
+static void test_ended_ones_give_no_way(void **state)
+{
+	int fds[HTTP_CONNECTIONS_MOST - 1];
+	struct scene *s = *state;
+
+	for (int i = 0; i < HTTP_CONNECTIONS_MOST - 1; i++) {
+		fds[i] = call(s);
+		turns(s, 2);
+	}
+	pass(s, 2);
+	count_calls(); /* the next tick is far away */
+	close(fds[0]);
+	turns(s, 5);
+	fds[0] = call(s);
+	say(fds[0], REQUEST);
+	wait_for(s, &s->asked, 1);
+	the_clock()->calls = 0;
+	for (int i = 1; i < HTTP_CONNECTIONS_MOST - 1; i++)
+		assert_true(is_open(fds[i]));
+	for (int i = 0; i < HTTP_CONNECTIONS_MOST - 1; i++)
+		close(fds[i]);
+}
+
 /* A client that has closed its side gets the whole answer. */
 static void test_half_closed(void **state)
 {
@@ -582,6 +607,7 @@ int main(void)
 	    SCENE_TEST(test_full),
 	    SCENE_TEST(test_full_of_silent_ones),
 	    SCENE_TEST(test_silent_ones_give_way),
+	    SCENE_TEST(test_ended_ones_give_no_way),
 	    SCENE_TEST(test_half_closed),
 	    SCENE_TEST(test_crowd),
 	    SCENE_TEST(test_long_requests),
