@@ -247,3 +247,38 @@ def test_takeover(make_pooler, pg, restart, kind, name):  # noqa: F811
             assert play(client, steps, lambda: restart(pooler, **after), at) == wanted, at
         # It serves a client itself whose messages have no Sync or Flush behind them.
         wait_end(restart.old[-1], pooler)
+
+
+# What happens between two steps, to which the client has nothing to do.
+
+
+def paused(pooler):
+    pooler.admin.send(wire.query("PAUSE"))
+    with pooler.console() as second:
+        second.query("RESUME")
+    pooler.admin.recv_until("Z")
+
+
+def suspended(pooler):
+    pooler.admin.query("SUSPEND")
+    pooler.admin.query("RESUME")
+
+
+def used_by_another(pooler):
+    with pooler.connect(user=USER) as other:
+        for segment in (wire.parse("", "select 'other'") + SYNC, wire.parse("n", "select 'theirs'") + SYNC,
+                        wire.parse("", ADD) + bind("", "9") + USE, wire.query("deallocate all")):
+            other.send(segment)
+            other.finish()
+
+
+@pytest.mark.parametrize("name", EXCHANGES)
+@pytest.mark.parametrize("happens", [paused, suspended, used_by_another])
+def test_in_between(shared_pooler, pg, happens, name):
+    steps = EXCHANGES[name]
+    pooler = shared_pooler({"db": pg.conn()}, settings=dict(ALL, **ON))
+    with pg.client(USER) as client:
+        wanted = play(client, steps)
+    for at in range(1, len(steps)):
+        with pooler.connect(user=USER) as client:
+            assert play(client, steps, lambda: happens(pooler), at) == wanted, at
