@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "relay/listen_fence.h"
+#include "relay/listen_table.h"
 #include "relay/name_map.h"
 #include "relay/replay.h"
 #include "relay/slow_log.h"
@@ -226,12 +227,14 @@ static bool may_batch_answers(const struct server *server)
 static struct answers answers_of(struct server *server, struct client *client)
 {
 	const struct link *link = &server->link;
+	const struct listening *l = client->listening;
 
 	return (struct answers){
 	    .client = client,
 	    .server = server,
 	    .wants_tags = link->leaks.watch.expected || link->params.was_reset ||
-			  link->params.reset.hidden || listen_fence_wants_tag(server),
+			  link->params.reset.hidden || listen_fence_wants_tag(server) ||
+			  (l && l->run.len), /* a COMMIT puts that in force */
 	};
 }
 

@@ -121,6 +121,15 @@ static enum step forward_statement(struct client *client, struct server *server,
 	return step;
 }
 
+/* Behind a LISTEN the client may send what it is to get, and behind an UNLISTEN what it
+ * is not to get. */
+static bool changes_channels(const struct client *client, const struct server *server)
+{
+	return (server->link.pin.made & LEAK_BIT(LISTEN)) ||
+	       (client->listening && client->listening->sent.len &&
+		   server->status == 'I');
+}
+
 /* Must the messages that follow wait for the outcome of this one, because it may drop
  * statements or reset parameters?  A client that has prepared nothing loses nothing by
  * a DEALLOCATE. */
@@ -130,12 +139,11 @@ static bool must_hold_back(const struct client *client, const struct server *ser
 	switch (m->type) {
 	case 'Q':
 		return effects_is_reset(&server->link.params.reset) ||
-		       (server->link.pin.made & LEAK_BIT(LISTEN)) ||
-		       facts->effects.forgets ||
+		       changes_channels(client, server) || facts->effects.forgets ||
 		       (client->names && facts->effects.may_forget);
 	case 'S':
 		return effects_is_reset(&server->link.params.reset) ||
-		       (server->link.pin.made & LEAK_BIT(LISTEN));
+		       changes_channels(client, server);
 	case 'E':
 		return server->link.has_forgetting_portal;
 	default:

@@ -305,13 +305,14 @@ static void unlisten_behind_an_error_counts(void **state)
 	peer_text(more, 'Q', "select 1/0; unlisten news");
 	peer_text(more, 'Q', "select 1");
 	peer_text(more, 'Q', "unlisten more");
-	for (int i = 0; i < 2; i++)
-		peer_hear(server, 'Q');
+	peer_hear(server, 'Q');
 	answer_fence();
 	peer_put(server, 'E', error, sizeof(error));
 	peer_ready(server, 'I');
-	peer_answer(server, "SELECT 1", 'I');
 	answer(server, NULL); /* the error may have left something */
+	peer_hear(server, 'Q');
+	answer_fence();
+	peer_answer(server, "SELECT 1", 'I');
 	peer_hear(server, 'Q');
 	answer_fence();
 	peer_answer(server, "UNLISTEN", 'I');
@@ -361,6 +362,50 @@ static void unlisten_waits_for_the_answers_before_it(void **state)
 	for (int i = 0; i < 4; i++)
 		assert_null(strstr(peer_hear(client, 'Z'), "A"));
 	assert_string_equal(peer_hear(client, 'Z'), "C:COMMIT Z:I");
+	stage_free(&stage);
+}
+
+/* What is behind it is sent when it is in force. */
+static void what_is_behind_an_unlisten_waits(void **state)
+{
+	(void)state;
+	begin(KEEP);
+	peer_text(client, 'Q', "unlisten news");
+	peer_text(client, 'Q', "notify news");
+	assert_string_equal(peer_hear(server, 'Q'), "Q:unlisten news");
+	answer_fence();
+	assert_string_equal(peer_heard(server), "");
+	peer_answer(server, "UNLISTEN", 'I');
+	answer(server, NULL);
+	assert_string_equal(peer_hear(client, 'Z'), "C:UNLISTEN Z:I");
+	assert_string_equal(peer_hear(server, 'Q'), "Q:notify news");
+	stage_free(&stage);
+}
+
+/* The transaction that is chained takes nothing of it back. */
+static void chain_commits_an_unlisten(void **state)
+{
+	(void)state;
+	begin(KEEP);
+	struct peer *more = join("more");
+	run_listening("begin", "BEGIN", 'T');
+	peer_hear(client, 'Z');
+	run_listening("notify other", "NOTIFY", 'T');
+	peer_hear(client, 'Z');
+	run_listening("unlisten news", "UNLISTEN", 'T');
+	peer_hear(client, 'Z');
+	run_listening("commit and chain", "COMMIT", 'T');
+	peer_hear(client, 'Z');
+	run_listening("rollback", "ROLLBACK", 'I');
+	answer_fence(); /* it has sent something itself */
+	peer_hear(server, 'S');
+	peer_ready(server, 'I');
+	answer(server, NULL);
+	assert_string_equal(peer_hear(client, 'Z'), "C:ROLLBACK Z:I");
+	notify("news", "1");
+	notify("more", "2");
+	peer_hear(more, 'A');
+	assert_string_equal(peer_heard(client), "");
 	stage_free(&stage);
 }
 
@@ -790,6 +835,8 @@ int main(void)
 	    cmocka_unit_test(rollback_takes_an_unlisten_back),
 	    cmocka_unit_test(unlisten_behind_an_error_counts),
 	    cmocka_unit_test(unlisten_waits_for_the_answers_before_it),
+	    cmocka_unit_test(what_is_behind_an_unlisten_waits),
+	    cmocka_unit_test(chain_commits_an_unlisten),
 	    cmocka_unit_test(unlisten_does_not_wait_for_a_begin_that_was_put_off),
 	    cmocka_unit_test(lost_connection_is_told),
 	    cmocka_unit_test(what_is_no_notification_ends_the_connection),
