@@ -302,10 +302,11 @@ static int back_read(
 	return 0;
 }
 
-/* Does the server listen for its client, as far as is known? */
+/* May the server listen for its client, in a function perhaps? */
 static bool listens(const struct server *server)
 {
-	return (server->link.pin.made | server->link.pin.kinds) & LEAK_BIT(LISTEN);
+	return (server->link.pin.made | server->link.pin.kinds) &
+	       (LEAK_BIT(LISTEN) | LEAK_UNSEEN);
 }
 
 static bool is_looked_at(const struct server *server, const struct message *m)

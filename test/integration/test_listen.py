@@ -553,6 +553,22 @@ def test_inside_a_function_it_pins(make):
     assert heard(one, 1) == [("news", "x")]
 
 
+@RUNS
+def test_inside_a_function_nothing_comes_twice(make, workers, run):
+    """The connection listens for the client already, and the function makes its server listen as well."""
+    pooler = make(workers=workers)
+    client = owner(pooler)
+    client.query("create or replace function listens() returns void language plpgsql as $$ begin listen news; "
+                 "listen more; perform pg_notify('news', 'a'); perform pg_notify('more', 'b'); end $$")
+    client.query("listen news")
+    for _ in range(2):
+        run(client, "select listens()")
+        got = [client.recv() for _ in range(2)]
+        assert sorted(payload(m) for m in got) == [("more", "b"), ("news", "a")]
+        assert {sender(m) for m in got} == {own_pid(client)}
+        assert is_silent(client, "news")
+
+
 def test_with_a_temporary_table(make):
     """The server stays for the table; LISTEN goes to the connection, if there is one."""
     pooler = make()
