@@ -110,6 +110,7 @@ struct listening {
 	uint32_t readies; /* in `sent`: each stands for a ReadyForQuery */
 	size_t run_safe;  /* bytes of `run` from before the first SAVEPOINT */
 	bool has_savepoint : 1;
+	bool chains : 1;    /* an AND CHAIN was sent */
 	bool was_block : 1; /* the transaction has had a ReadyForQuery before its end */
 	bool is_undone : 1; /* the query has a ROLLBACK or an error, and no COMMIT
 			       behind it */

@@ -31,11 +31,12 @@ struct requests {
 bool batch_is_possible(const struct client *client, const struct server *server)
 {
 	const struct link *link = &server->link;
+	const struct listening *l = client->listening;
 
 	return !client->block.state && !link->begin_type &&
 	       !link->has_forgetting_portal && list_is_empty(&link->portals) &&
 	       !link->params.put_back.is_there &&
-	       !(link->pin.made & LEAK_BIT(LISTEN)) &&
+	       !(link->pin.made & LEAK_BIT(LISTEN)) && !(l && l->run.len) &&
 	       !effects_is_reset(&link->params.reset) &&
 	       pipeline_is_calm(&server->pipeline);
 }

@@ -51,13 +51,20 @@ static bool take_sent(struct listening *l, bool is_ready)
 	return true;
 }
 
-/* Reads up to an UNLISTEN.  *begins: a statement may begin here. */
-static bool find_unlisten(struct sql_scan *s, bool *begins)
+/* Reads up to an UNLISTEN.  *begins: a statement may begin here.  *chains: there is an
+ * AND CHAIN before it. */
+static bool find_unlisten(struct sql_scan *s, bool *begins, bool *chains)
 {
+	bool is_end = false;
 	struct sql_token t;
 
 	for (sql_scan_next(s, &t); t.kind != SQL_END; sql_scan_next(s, &t)) {
 		bool is_unlisten = *begins && sql_token_is(&t, "unlisten");
+		if (*begins)
+			is_end = sql_token_is(&t, "rollback") ||
+				 sql_token_is(&t, "abort") ||
+				 sql_token_is(&t, "commit") || sql_token_is(&t, "end");
+		*chains = *chains || (is_end && sql_token_is(&t, "and"));
 		*begins = sql_token_is_mark(&t, ';');
 		if (is_unlisten)
 			return true;
@@ -68,7 +75,7 @@ static bool find_unlisten(struct sql_scan *s, bool *begins)
 bool listen_must_wait(const struct client *client, const struct server *server,
     const char *text, size_t len, bool has_escapes)
 {
-	bool begins = true;
+	bool begins = true, chains = false;
 	struct sql_scan s;
 
 	if (!client->listening || !client->listening->pool ||
@@ -76,21 +83,21 @@ bool listen_must_wait(const struct client *client, const struct server *server,
 	    pipeline_is_copy_in(&server->pipeline))
 		return false;
 	sql_scan_init(&s, text, len, has_escapes);
-	return find_unlisten(&s, &begins);
+	return find_unlisten(&s, &begins, &chains);
 }
 
 void listen_note_text(struct client *client, const char *text, size_t len,
     bool has_escapes, uint32_t owed)
 {
 	struct listening *l = client->listening;
-	bool begins = true;
+	bool begins = true, chains = false;
 	struct sql_token t;
 	struct sql_scan s;
 
 	if (!l || !l->pool)
 		return;
 	sql_scan_init(&s, text, len, has_escapes);
-	while (find_unlisten(&s, &begins)) {
+	while (find_unlisten(&s, &begins, &chains)) {
 		for (; l->readies < owed; l->readies++)
 			buf_put_str(&l->sent, READY_OWED);
 		sql_scan_next(&s, &t);
@@ -99,6 +106,7 @@ void listen_note_text(struct client *client, const char *text, size_t len,
 		else
 			sql_name_put(&s, &t, &l->sent);
 	}
+	l->chains |= chains;
 	check_memory(l, &l->sent);
 }
 
@@ -107,7 +115,7 @@ static void commit(struct listening *l)
 	buf_put(&l->done, l->run.bytes, l->run.len);
 	buf_clear(&l->run);
 	check_memory(l, &l->done);
-	l->has_savepoint = l->is_undone = false;
+	l->has_savepoint = l->is_undone = l->chains = false;
 }
 
 void listen_note_tag(struct client *client, const char *tag, size_t len)
@@ -138,6 +146,9 @@ void listen_note_tag(struct client *client, const char *tag, size_t len)
 			l->run_safe = l->run.len;
 		l->has_savepoint = true;
 	} else if (text_is(tag, len, "ROLLBACK")) {
+		/* that of AND CHAIN is the same, also of a COMMIT behind an error */
+		l->has_savepoint = l->has_savepoint && !l->chains;
+		l->chains = false;
 		/* TO SAVEPOINT takes back what came behind the first one at most */
 		l->run.len = l->has_savepoint ? l->run_safe : 0;
 		l->is_undone = l->has_savepoint;

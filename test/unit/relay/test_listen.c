@@ -409,6 +409,36 @@ static void chain_commits_an_unlisten(void **state)
 	stage_free(&stage);
 }
 
+/* It takes back what came before the savepoint, too, and TO SAVEPOINT does not.  COMMIT
+ * becomes a ROLLBACK if something has failed. */
+static void rollback_and_chain_is_not_to_a_savepoint(void **state)
+{
+	static const char *const rollbacks[] = {
+	    "rollback to chain", "rollback work and chain", "commit and chain"};
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		begin(KEEP);
+		struct peer *more = join("more");
+		run_listening("begin", "BEGIN", 'T');
+		peer_hear(client, 'Z');
+		run_listening("unlisten news", "UNLISTEN", 'T');
+		peer_hear(client, 'Z');
+		run_listening("savepoint chain", "SAVEPOINT", 'T');
+		peer_hear(client, 'Z');
+		run_listening(rollbacks[i], "ROLLBACK", 'T');
+		peer_hear(client, 'Z');
+		run_listening("commit", "COMMIT", 'I');
+		answer(server, NULL);
+		peer_hear(client, 'Z');
+		notify("news", "1");
+		notify("more", "2");
+		peer_hear(more, 'A');
+		assert_string_equal(peer_heard(client), i ? "A" : "");
+		stage_free(&stage);
+	}
+}
+
 /* There is no answer before it, although there is a BEGIN.  If that fails, it is told
  * once, and takes back nothing that comes behind the block. */
 static void unlisten_does_not_wait_for_a_begin_that_was_put_off(void **state)
@@ -837,6 +867,7 @@ int main(void)
 	    cmocka_unit_test(unlisten_waits_for_the_answers_before_it),
 	    cmocka_unit_test(what_is_behind_an_unlisten_waits),
 	    cmocka_unit_test(chain_commits_an_unlisten),
+	    cmocka_unit_test(rollback_and_chain_is_not_to_a_savepoint),
 	    cmocka_unit_test(unlisten_does_not_wait_for_a_begin_that_was_put_off),
 	    cmocka_unit_test(lost_connection_is_told),
 	    cmocka_unit_test(what_is_no_notification_ends_the_connection),
