@@ -173,9 +173,6 @@ struct link {
 	bool holds_server : 1; /* nothing is read from the server, because the client's
 				  output queue is full */
 	bool is_flushed : 1;   /* the client's last message was a Flush */
-	/* its statements are tracked; a change of the settings ends that with the link:
-	 * what the server has under the client's names is found until then */
-	bool is_tracked : 1;
 	bool ready_came_early : 1; /* ReadyForQuery has come before the rest of the
 				      client's message */
 	struct link_params params;
@@ -187,11 +184,16 @@ struct link {
 				      last Sync, so that what follows is skipped if that
 				      is skipped or fails */
 	} unnamed;
-	bool has_forgetting_portal : 1; /* an Execute of an open portal may discard all
-					   statements */
-	bool is_replay_spoilt : 1;      /* no replay can begin before the next Sync */
-	bool is_trying_again : 1;       /* the replay is being sent, because the pooler
-					   caused its error */
+	struct {
+		/* a change of the settings ends it with the link: what the server has
+		 * under the client's names is found until then */
+		bool are_tracked : 1;
+		/* an Execute of an open portal may discard all of them */
+		bool has_forgetting_portal : 1;
+	} statements;
+	bool is_replay_spoilt : 1; /* no replay can begin before the next Sync */
+	bool is_trying_again : 1;  /* the replay is being sent, because the pooler
+				      caused its error */
 	struct {
 		bool sent : 1;       /* see schema.h: a text in flight explains tags */
 		bool sent_cut : 1;   /* a text in flight was not examined to its end */

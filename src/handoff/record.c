@@ -230,14 +230,14 @@ static void form_link(struct form *f, struct link *v, bool *is_dropping)
 	FORM_BOOL(f, v->is_fresh);
 	FORM_BOOL(f, *is_dropping);
 	FORM_BOOL(f, v->is_flushed);
-	FORM_BOOL(f, v->is_tracked);
+	FORM_BOOL(f, v->statements.are_tracked);
 	FORM_BOOL(f, v->params.may_have_set);
 	FORM_BOOL(f, v->params.may_undo_set);
 	FORM_BOOL(f, v->params.wants_apply);
 	FORM_BOOL(f, v->params.was_reset);
 	FORM_BOOL(f, v->params.is_reset_kept);
 	FORM_BOOL(f, v->unnamed.is_owned);
-	FORM_BOOL(f, v->has_forgetting_portal);
+	FORM_BOOL(f, v->statements.has_forgetting_portal);
 	FORM_BOOL(f, v->is_replay_spoilt);
 	/* in four bytes */
 	uint32_t is_sent = SERVER_TAG_UNNAMED | v->unnamed.is_sent;

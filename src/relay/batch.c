@@ -34,8 +34,8 @@ bool batch_is_possible(const struct client *client, const struct server *server)
 	const struct listening *l = client->listening;
 
 	return !client->block.state && !link->begin_type &&
-	       !link->has_forgetting_portal && list_is_empty(&link->portals) &&
-	       !link->params.put_back.is_there &&
+	       !link->statements.has_forgetting_portal &&
+	       list_is_empty(&link->portals) && !link->params.put_back.is_there &&
 	       !(link->pin.made & LEAK_BIT(LISTEN)) && !(l && l->run.len) &&
 	       !effects_is_reset(&link->params.reset) &&
 	       pipeline_is_calm(&server->pipeline);

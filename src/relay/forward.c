@@ -145,7 +145,7 @@ static bool must_hold_back(const struct client *client, const struct server *ser
 		return effects_is_reset(&server->link.params.reset) ||
 		       changes_channels(client, server);
 	case 'E':
-		return server->link.has_forgetting_portal;
+		return server->link.statements.has_forgetting_portal;
 	default:
 		return false;
 	}
@@ -422,7 +422,7 @@ enum step forward_message(
 	if (replay_wants_whole(server, m))
 		return STEP_MORE;
 	if (m->type == 'E' && !message_is_whole(m) &&
-	    (server->link.has_forgetting_portal ||
+	    (server->link.statements.has_forgetting_portal ||
 		server->link.params.put_back.is_there))
 		return STEP_MORE;
 	/* its values may be names of parameters */

@@ -52,7 +52,7 @@ void link_restore(struct client *client, struct server *server, const struct lin
 	server_find_schema(server);
 	listen_fence_restore(server, client);
 	statements_link(server);
-	server->link.is_tracked = was->is_tracked;
+	server->link.statements.are_tracked = was->statements.are_tracked;
 	clocks_arm_link(server, client);
 }
 
@@ -108,7 +108,7 @@ void link_end(struct client *client, struct server *server)
 	client->request.in_pool.query_us = 0;
 	client->xact_us = 0;
 	/* where statements are tracked, the client's text is sent again instead */
-	bool is_kept = link->unnamed.is_owned && !link->is_tracked;
+	bool is_kept = link->unnamed.is_owned && !link->statements.are_tracked;
 
 	server->unnamed_client = is_kept ? client->conn.id : 0;
 	client->unnamed_server = is_kept ? server->conn.id : 0;

@@ -18,7 +18,7 @@ bool sql_renames(const struct server *server)
 
 	return (scope_track_sql_prepare(scope) ||
 		   scope_session_state(scope) == SESSION_STATE_KEEP) &&
-	       server->link.is_tracked;
+	       server->link.statements.are_tracked;
 }
 
 bool sql_is_on(const struct server *server)
@@ -72,7 +72,7 @@ int sql_command_init(struct sql_command *c, const struct client *client,
 	uint32_t generation;
 
 	*c = (struct sql_command){0};
-	if (!server->link.is_tracked || kind == COMMAND_NONE ||
+	if (!server->link.statements.are_tracked || kind == COMMAND_NONE ||
 	    kind == COMMAND_DEALLOCATE_ALL)
 		return 0;
 	prepared_sql_read(text, &effects->command, &c->sql);
@@ -297,7 +297,7 @@ static int add_portal(
 	map_put_str(server->link.portal_names, p->name, p);
 	/* messages after its Execute depend on its outcome */
 	if (p->kind != COMMAND_EXECUTE)
-		server->link.has_forgetting_portal = true;
+		server->link.statements.has_forgetting_portal = true;
 	return 0;
 }
 

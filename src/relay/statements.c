@@ -34,7 +34,7 @@ bool statements_are_tracked(const struct client *client)
 {
 	const struct server *server = client_server(client);
 
-	return server ? server->link.is_tracked : may_be_tracked(client);
+	return server ? server->link.statements.are_tracked : may_be_tracked(client);
 }
 
 /* ---- without a server ---- */
@@ -94,7 +94,7 @@ static void on_drop(void *arg, const struct pipeline_entry *entry)
 
 void statements_link(struct server *server)
 {
-	server->link.is_tracked = may_be_tracked(server_client(server));
+	server->link.statements.are_tracked = may_be_tracked(server_client(server));
 	pipeline_on_drop(&server->pipeline, on_drop, server);
 }
 
@@ -362,7 +362,7 @@ static enum statement_fate rewrite_bind(struct client *client, struct server *se
 		schema_expect(server, &text->effects);
 		resets_bound(server, m, &text->effects);
 		if (text->effects.forgets || text->effects.hides_forgetting)
-			server->link.has_forgetting_portal = true;
+			server->link.statements.has_forgetting_portal = true;
 	}
 	if (!failed && m->type == 'B')
 		failed = sql_portal_note(server, m, &ours.command);

@@ -472,7 +472,7 @@ int unnamed_parse(struct client *client, struct server *server, const struct mes
 	int result = 0;
 
 	if (effects->forgets || effects->hides_forgetting)
-		server->link.has_forgetting_portal = true;
+		server->link.statements.has_forgetting_portal = true;
 	server->link.unnamed.is_sent = true;
 	if (message_is_whole(m))
 		result = sql_command_init(&command, client, server, text, effects);

@@ -6,13 +6,13 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (102881, 76000),
+    "lines of src and include": (102908, 76000),
     "files of src/daemon": (25, 26),
     "static functions of three lines or less with one caller": (20, 60),
     "static functions with one caller": (984, 1000),
     "predicates that act": (0, 0),
     "members of struct pool": (36, 40),
-    "members of struct link": (26, 25),
+    "members of struct link": (25, 25),
     "members of struct client": (32, 32),
     "words that are going": (0, 0),
     "files of the workers' machinery": (11, 11),

@@ -3,6 +3,8 @@
  * twice, to a pool that is paused or killed, or to a client while another one comes
  * first; none is opened beyond a limit.
  */
+#include <string.h>
+
 #include "model.h"
 
 /* A server goes to another worker whose client has waited longer by so much. */
@@ -324,7 +326,11 @@ void serve(struct worker *worker, struct pool *pool)
 				w.is_quiet = false;
 			return;
 		}
-		CHECK(!w.is_quiet || is_behind || is_refill(pool, &v));
+		/* Whether an old one is replaced first depends on room that other pools
+		 * take. */
+		bool is_old = v.kind == VERDICT_RETIRE &&
+			      strcmp(v.text, "server lifetime over") == 0;
+		CHECK(!w.is_quiet || is_behind || is_old || is_refill(pool, &v));
 		/* A closed server may give other pools a verdict to carry out. */
 		if (v.kind == VERDICT_RETIRE)
 			w.is_quiet = false;
