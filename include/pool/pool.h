@@ -66,7 +66,7 @@ struct slot {
 	/* belongs to one replication client and is never shared */
 	bool is_replication;
 	bool is_slow; /* its login takes long: other hosts are used meanwhile */
-	bool was_lent;
+	bool was_lent, was_given_back;
 	bool was_checked; /* the check query has succeeded, or it has just logged in */
 	/* it goes to or comes from another site, where it still counts */
 	bool is_carried;

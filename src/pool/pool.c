@@ -391,6 +391,7 @@ struct verdict pool_give(struct slot *slot, uint64_t now_us)
 	assert(slot->state == SLOT_ACTIVE);
 	note_time(slot->pool, now_us);
 	queue_unlink(slot);
+	slot->was_given_back = true;
 	return release(slot, now_us);
 }
 
@@ -605,7 +606,7 @@ void pool_abandon(struct slot *slot, uint64_t now_us)
 void pool_lose_unused(struct slot *slot, uint64_t now_us)
 {
 	/* a new connection counts as a failed attempt here, too */
-	if (slot->born_us == slot->pool->dial_us)
+	if (slot->born_us == slot->pool->dial_us && !slot->was_given_back)
 		count_as_failure(slot);
 	pool_abandon(slot, now_us);
 }

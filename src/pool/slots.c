@@ -125,7 +125,7 @@ void slot_enter(
 	slot->born_us = now_us;
 	slot->cancels_in_flight = 0;
 	slot->dirty = DIRTY_NOT;
-	slot->was_checked = slot->was_lent = false;
+	slot->was_checked = slot->was_lent = slot->was_given_back = false;
 	put_into_list(slot, state);
 	count_here(pool, 1);
 	if (!slot->is_carried)

@@ -627,6 +627,25 @@ static void servers_that_die_unused_keep_their_distance(void **state)
 	stage_free(&stage);
 }
 
+/* One that has served a client did not die of its login. */
+static void servers_that_die_later_are_replaced_at_once(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "server_login_retry = 60\n");
+	struct peer *a, *b, *server;
+	stage_pair(stage, &a, &server);
+	peer_text(a, 'Q', "of a");
+	peer_hear(server, 'Q');
+	peer_answer(server, "SELECT 1", 'I');
+	peer_hear(a, 'Z');
+	b = stage_login(stage, "u", "application_name", "b");
+	peer_text(b, 'Q', "select 1");
+	peer_hear(server, 'Q');
+	peer_close(server);
+	assert_non_null(stage_ready_server(stage));
+	stage_free(&stage);
+}
+
 /* The client was given the server and has not had its turn. */
 static void server_that_dies_as_it_is_granted_is_replaced(void **state)
 {
@@ -1061,6 +1080,7 @@ int main(void)
 	    cmocka_unit_test(server_that_does_not_come_to_rest_is_closed),
 	    cmocka_unit_test(server_that_cannot_roll_back_is_closed),
 	    cmocka_unit_test(server_that_crashes_takes_the_client_along),
+	    cmocka_unit_test(servers_that_die_later_are_replaced_at_once),
 	    cmocka_unit_test(server_that_dies_unused_is_replaced),
 	    cmocka_unit_test(servers_that_die_unused_keep_their_distance),
 	    cmocka_unit_test(server_that_dies_as_it_is_granted_is_replaced),
