@@ -104,6 +104,7 @@ struct listening {
 	 * pool's connection; empty: it does not */
 	char mark[LISTEN_MARK_SIZE];
 	bool has_passed; /* the server has sent it */
+	uint16_t fences; /* answers of the connection without it */
 	/* names of the UNLISTENs in texts that were sent, that have run in this
 	 * transaction, and that are committed; each with its NUL, "" for all */
 	struct buf sent, run, done;

@@ -18,6 +18,10 @@
  * than any name. */
 #define READY_OWED "................................................................"
 
+/* PostgreSQL has sent the mark before it answers the first of them; a connection that
+ * answers so many without it is at another server. */
+enum { FENCES_MOST = 1000 };
+
 static atomic_ullong *place_of(const struct server *server)
 {
 	return &server->slot.pool->part.whole->listener;
@@ -284,6 +288,7 @@ static void join(struct listening *l, struct server *server, uint16_t kinds)
 	mem_random(&number, sizeof(number));
 	snprintf(l->mark, sizeof(l->mark), "%016llx", (unsigned long long)number);
 	l->phase = LISTEN_JOINING;
+	l->fences = 0;
 	buf_init(&channels, 0);
 	buf_put(&channels, l->found.bytes, l->found.len);
 	buf_put_str(&channels, LISTEN_MARKS);
@@ -386,6 +391,10 @@ bool listen_settle(struct client *client, struct server *server, uint16_t *kinds
 		join(l, server, *kinds | pin->lasting);
 	else if ((l->phase == LISTEN_LEAVING || l->phase == LISTEN_FENCED) &&
 		 !listen_table_has_mark(l)) {
+		if (l->fences++ == FENCES_MOST) {
+			server_retire(server, error_text(ERROR_LISTEN_APART));
+			return true;
+		}
 		l->phase = LISTEN_FENCING;
 		ask(l, NULL, 0);
 	}

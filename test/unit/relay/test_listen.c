@@ -778,6 +778,26 @@ static void a_mark_that_is_refused_ends_the_client(void **state)
 	stage_free(&stage);
 }
 
+/* The connection is at another server: its client does not wait for ever. */
+static void a_mark_that_does_not_come_ends_the_client(void **state)
+{
+	(void)state;
+	struct peer *one = begin_joining();
+
+	answer_hub();
+	send_mark();
+	answer(server, NULL); /* UNLISTEN */
+	for (int i = 0; i < 1000; i++) {
+		answer_fence();
+		peer_hear(server, 'S');
+		peer_ready(server, 'I');
+	}
+	assert_string_equal(peer_hear(one, 'E'),
+	    "C:LISTEN E:FATAL:the connection that listens for the pool does not hear "
+	    "this client's server");
+	stage_free(&stage);
+}
+
 /* It listens already, and once more: the connection tells it, in order. */
 static void a_second_listen_brings_nothing_out_of_order(void **state)
 {
@@ -883,6 +903,7 @@ int main(void)
 	    cmocka_unit_test(what_only_the_connection_sends_is_not_lost),
 	    cmocka_unit_test(a_mark_that_is_cancelled_is_sent_once_more),
 	    cmocka_unit_test(a_mark_that_is_refused_ends_the_client),
+	    cmocka_unit_test(a_mark_that_does_not_come_ends_the_client),
 	    cmocka_unit_test(a_second_listen_brings_nothing_out_of_order),
 	    cmocka_unit_test(what_both_send_comes_once),
 	    cmocka_unit_test(notifications_come_before_the_end_of_a_query),
