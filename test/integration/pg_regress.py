@@ -14,6 +14,9 @@ import tarfile
 import toolchain
 import waiting
 
+# So many tests run at a time, each with a connection.
+SIDE_BY_SIDE = int(os.environ.get("REGRESS_CONNECTIONS", "20"))
+
 
 def folder_of(bindir):
     return os.path.join(os.path.dirname(toolchain.build_folder()), "regress", version_of(bindir)[0])
@@ -156,7 +159,7 @@ class Run:
             ["/usr/lib/postgresql/%s/lib/pgxs/src/test/regress/pg_regress" % major,
              "--bindir=" + self.cluster.bindir, "--host=127.0.0.1", "--port=%d" % self.port,
              "--user=owner", "--dlpath=" + libraries, "--inputdir=" + tests,
-             "--outputdir=" + os.path.join(place, "out"), "--max-connections=20",
+             "--outputdir=" + os.path.join(place, "out"), "--max-connections=%d" % SIDE_BY_SIDE,
              "--schedule=" + os.path.join(tests, "parallel_schedule")],
             cwd=place, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, timeout=900, env=dict(os.environ, LC_ALL="C"), **waiting.run_as(self.cluster.account))

@@ -10,7 +10,7 @@ import toolchain
 
 # A way through the pooler, and the tests that fail in it, with the reason.  These lists may only
 # become shorter: a test that passes is taken off.
-TRANSACTION = {"pool_mode": "transaction", "session_state": "keep", "max_pinned_servers": 20}
+TRANSACTION = {"pool_mode": "transaction", "session_state": "keep", "max_pinned_servers": pg_regress.SIDE_BY_SIDE}
 IN_TRANSACTION_MODE = {
     "constraints": "currval() in a later transaction is not kept",
     "sequence": "currval() and lastval() in a later transaction are not kept",
@@ -29,7 +29,7 @@ WAYS = {
     "saving": ({**TRANSACTION, "prepare_unnamed": 1, "defer_begin": 1}, IN_TRANSACTION_MODE),
 }
 # Most tests make temporary tables, which keep a server each: as many as run side by side, and one.
-SERVERS = 21
+SERVERS = pg_regress.SIDE_BY_SIDE + 1
 
 
 def run_tests(cluster, port):
