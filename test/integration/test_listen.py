@@ -544,6 +544,30 @@ def test_a_notification_while_the_server_is_asked(make_pooler, fake):
     assert client.query("begin").messages[-1].kind == "Z"
 
 
+def test_hosts_that_share_no_notifications(make_pooler, pg, own_cluster, workers):
+    """The connection is at the one, and a client's server at the other: it is told so, and nobody else notices."""
+    entry = pg.conn(pool_size=8).replace("host=127.0.0.1", "host=127.0.0.1,127.0.0.1").replace(
+        "port=%d" % pg.port, "port=%d,%d" % (pg.port, own_cluster.port))
+    pooler = make_pooler({"db": entry}, settings={"pool_mode": "transaction", "session_state": "keep",
+                                                  "workers": workers})
+    first = owner(pooler)
+    first.query("listen news")
+    holders, error = [], None
+    while not error and len(holders) < 3:
+        client = owner(pooler)
+        client.query("begin")
+        client.query("listen news")
+        client.send(wire.query("commit"))
+        error = next((m for m in client.recv_until("EZ") if m.kind == "E"), None)
+        holders.append(owner(pooler))
+        holders[-1].query("begin")
+    assert error and "does not hear this client's server" in dict(error.fields())["M"], error
+    assert list(listeners(pooler).values()).count("news") == len(holders)
+    for server in (pg, own_cluster):
+        server.do("notify news, 'x'")
+    assert heard(first, 1) == [("news", "x")]
+
+
 def test_inside_a_function_it_pins(make):
     pooler = make()
     one, two = owner(pooler), owner(pooler)

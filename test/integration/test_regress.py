@@ -1,5 +1,5 @@
-"""PostgreSQL's own regression tests through the pooler: what passes without one passes with it. `make regress`
-runs them straight to the server, too, and in session mode."""
+"""PostgreSQL's own regression tests through the pooler: what passes without one passes with it. `make check`
+runs one of the ways at each commit, and `make regress` all."""
 
 import os
 

@@ -646,7 +646,7 @@ static void unresponsive_worker_is_left_out(void **state)
 	play("give d hand 1; forget; give b; ask 2 e; next 2; note look 0");
 	silent = SITES;
 	play("look 0 hand 2; arrive; next 1 grant c; arrive; next 2 grant e");
-	/* it is known only when another one was not asked */
+	/* that it stands still is known only after it was asked */
 	play("give c; give e; forget; ask 0 f; next 0; note look 1; forget");
 	silent = 1;
 	play("ms 20; next 0; wake 20; look 2 hand 0; arrive; next 0 grant f");
