@@ -248,12 +248,23 @@ static void note_servers(struct host_monitor *m, struct database *db)
 	}
 }
 
+/* Whether servers of the pool have sent something since the last survey. */
+static bool note_traffic(struct pool *pool)
+{
+	uint64_t bytes = pool->stats.bytes_sent - pool->balance.own_bytes;
+	bool is_heard = bytes != pool->balance.seen_bytes;
+
+	pool->balance.seen_bytes = bytes;
+	return is_heard;
+}
+
 static void survey_database(struct host_monitor *m, struct database *db)
 {
 	bool is_busy = false, is_new;
 	const struct pool *pool = pool_in_use(db, &is_busy);
 	struct database *own;
 	struct watched_database *d;
+	struct pool *each;
 
 	if (!pool && !db->is_switching)
 		return;
@@ -268,6 +279,9 @@ static void survey_database(struct host_monitor *m, struct database *db)
 	if (db->hosts.has_leavers || d->host_count > d->group.count)
 		note_servers(m, db);
 	host_group_begin(&d->group, loop_now(m->site->loop));
+	/* short queries are over between two surveys */
+	list_for (each, &db->pools, db_node)
+		is_busy |= note_traffic(each);
 	d->is_busy |= is_busy || db->is_switching;
 	/* what it was told before it rested may be so still, and then nothing changes
 	 */
@@ -314,9 +328,7 @@ static void survey_lone(struct host_monitor *m, struct database *db)
 	use->has_clients |= db->client_count > 0;
 	use->wants_value |= host->verdict.value.state != w->watch.value.state;
 	list_for (pool, &db->pools, db_node) {
-		uint64_t bytes = pool->stats.bytes_sent - pool->balance.own_bytes;
-		use->is_heard |= bytes != pool->balance.seen_bytes;
-		pool->balance.seen_bytes = bytes;
+		use->is_heard |= note_traffic(pool);
 		use->is_busy |= pool->slots[SLOT_ACTIVE].count > 0;
 		for (int state = SLOT_LOGIN + 1; state < SLOT_STATE_COUNT; state++)
 			use->has_servers |= !list_is_empty(&pool->slots[state]);

@@ -136,7 +136,7 @@ def program_of(driver):
     folder, *command = DRIVERS[driver]
     if folder == "python":
         command = [os.path.join(toolchain.SOURCES, folder, command[0])]
-        for python in (sys.executable, os.path.join(toolchain.build_folder(), "../venv/bin/python")):
+        for python in (sys.executable, os.path.join(os.path.dirname(toolchain.build_folder()), "venv/bin/python")):
             if os.path.exists(python) and subprocess.run(
                     [python, "-c", "import psycopg"], stderr=subprocess.DEVNULL, check=False).returncode == 0:
                 return [python, *command]

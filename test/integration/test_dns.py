@@ -155,7 +155,8 @@ def nsd():
 
 def pooler_by_name(make_pooler, server, names, host="db.example", more="", start=True, **settings):
     pooler = make_pooler(start=False, settings={
-        "pool_mode": "transaction", "dns_max_ttl": 0, "server_login_retry": 0.1, **settings})
+        "pool_mode": "transaction", "dns_max_ttl": 0, "dns_nxdomain_ttl": 1, "server_login_retry": 0.1,
+        **settings})
     pooler.databases = {"db": "host=%s port=%d %s" % (host, server.port, more)}
     pooler.settings["resolv_conf"] = pooler.write(
         "resolv.conf", "nameserver %s\noptions retrans:300 retry:1 timeout:1 attempts:1\n" % names.address)

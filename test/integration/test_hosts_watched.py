@@ -573,7 +573,8 @@ def test_a_standby_that_is_behind(make, pair, limit):
         row = show(pooler, "db")[pair.standby.port]
         assert (row["state"], row["reason"]) == ("unfit", "further behind than " + list(limit)[0])
         assert int(row["lag_bytes"]) > 4096
-        assert int(row["lag_us"]) > (1000000 if "max_replica_lag" in limit else -1)
+        # The hosts are asked more often than once in 30 s, role_check_period, though each query is over soon.
+        assert (1000000 if "max_replica_lag" in limit else 0) <= int(row["lag_us"]) < 10000000
         assert show(pooler, "db")[pair.primary.port]["lag_us"] is None
         pair.standby.do("select pg_wal_replay_resume()")
         waiting.wait_for(lambda: int(reader.value(port)) == pair.standby.port, "it is used again", DEADLINE)

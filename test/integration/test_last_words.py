@@ -11,11 +11,11 @@ import certs
 import waiting
 import wire
 
-LONG = 600 * 1024
+LONG = 200 * 1024
 T = wire.row_description([("v", 25, -1)])
 LAST_WORDS = {
     "part of a row": T + wire.data_row(["x" * 2 * LONG])[:LONG],
-    "rows": T + wire.data_row(["x" * 1000]) * 600,
+    "rows": T + wire.data_row(["x" * 1000]) * 200,
     "fatal error": wire.error("FATAL", "57P01", "x" * LONG),
 }
 
