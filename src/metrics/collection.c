@@ -8,7 +8,6 @@
 enum {
 	ROWS_PER_TURN = 50, /* takes some ten microseconds */
 	DROPS_PER_TURN = 200,
-	PATIENCE_US = 1000000, /* a worker that is silent for so long is left out */
 };
 
 /* One step: a view, or a part of one. */
@@ -49,9 +48,9 @@ struct gathering {
 	void *ctx;
 	uint64_t began_us;
 	size_t job;
-	unsigned done;     /* sites that have finished the job */
-	uint64_t since_us; /* when a site last made progress */
-	unsigned missed;   /* how many workers have not answered */
+	unsigned done;   /* sites that have finished the job */
+	bool has_more;   /* a site that has answered in this turn has not */
+	unsigned missed; /* how many workers have not answered */
 	unsigned char progress[WORKERS_MOST + 1];
 };
 
@@ -83,30 +82,27 @@ static void do_step(struct site *site, void *ctx)
 		view_find(family_samples(job->samples)->view)->walk(&rows);
 	*progress = has_more ? BEGUN : DONE;
 	g->done += !has_more;
-	g->since_us = loop_now(g->site->loop);
-}
-
-/* Returns whether the job is finished.  It also ends when a worker does not answer, so
- * that the numbers of the others are served. */
-static bool end_if_due(struct gathering *g)
-{
-	unsigned sites =
-	    jobs[g->job].is_control ? 1 : (unsigned)workers_site_count(g->site);
-
-	if (g->done == sites)
-		return true;
-	if (loop_now(g->site->loop) - g->since_us < PATIENCE_US)
-		return false;
-	g->missed = g->missed > sites - g->done ? g->missed : sites - g->done;
-	return true;
+	g->has_more |= has_more;
 }
 
 static void begin_job(struct gathering *g)
 {
 	g->done = 0;
-	g->since_us = loop_now(g->site->loop);
 	for (unsigned i = 0; i <= WORKERS_MOST; i++)
 		g->progress[i] = NOT_BEGUN;
+}
+
+/* A worker that does not answer is left out, so that the numbers of the others are
+ * served. */
+static void end_job(struct gathering *g)
+{
+	unsigned sites =
+	    jobs[g->job].is_control ? 1 : (unsigned)workers_site_count(g->site);
+
+	if (g->missed < sites - g->done)
+		g->missed = sites - g->done;
+	g->job++;
+	begin_job(g);
 }
 
 static void take_turn(struct later *l);
@@ -127,14 +123,13 @@ static void take_turn(struct later *l)
 	/* Unlike SHOW, a collection does not keep servers from going to other workers
 	 * meanwhile: its rows are from different moments anyway, and a long scrape must
 	 * not hold servers back. */
+	g->has_more = false;
 	if (jobs[g->job].is_control)
 		do_step(g->site, g);
 	else
 		(void)workers_each(g->site, do_step, g);
-	if (end_if_due(g)) {
-		g->job++;
-		begin_job(g);
-	}
+	if (!g->has_more)
+		end_job(g);
 	if (g->job == JOBS) {
 		samples_find_process(
 		    g->collection.process, g->site, g->began_us, g->missed);

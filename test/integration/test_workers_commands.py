@@ -237,7 +237,9 @@ def test_metrics(make_pooler, pg):
 
     with tracer.stopped(pooler.pid, "worker 0"):
         served, held = divide(clients)
+        begun = time.monotonic()
         assert b"pgbouncer_up 1" in get("/metrics")[1]
+        assert time.monotonic() - begun < 5  # Half of what Prometheus waits for.
         assert get("/readyz")[0] == 200
         go_on(served)
     finish(held)
