@@ -76,6 +76,7 @@ struct dial {
 	struct secret fetched;
 	void (*next)(struct server *server);
 	struct dns_query *query; /* while the host's name is being looked up */
+	bool is_looked_up;       /* the address is one of those of the host's name */
 	struct buf untracked;    /* ParameterStatus messages for the login parameters */
 	struct scram_client scram;
 	/* owned copies of the secret, because a reload may change that */

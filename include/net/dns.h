@@ -27,10 +27,20 @@ void dns_configure(struct dns *dns, uint64_t max_ttl_us, uint64_t nxdomain_ttl_u
  * their ports are 0.  count 0: the lookup failed, and err says why. */
 typedef void dns_done_fn(
     void *ctx, const struct sock_addr *addrs, size_t count, const struct err *err);
-/* Looks up a host.  Each lookup of the same host gets the addresses rotated by one
- * (round robin). */
+/* Looks up a host, to connect to it.  Each lookup of the same host gets the addresses
+ * rotated by one (round robin). */
 struct dns_query *dns_lookup(
     struct dns *dns, const char *host, dns_done_fn *done, void *ctx);
+/* The same for one who wants to know all addresses: it takes nobody's turn. */
+struct dns_query *dns_list(
+    struct dns *dns, const char *host, dns_done_fn *done, void *ctx);
+/* A connection to this address of the host has failed: the address is not the first one
+ * when its turn comes next.  Whoever connects in step with others would otherwise get
+ * the same address each time. */
+void dns_avoid(struct dns *dns, const char *host, const struct sock_addr *addr);
+/* The first lookup of each host begins at this one of its addresses, counted from 0 and
+ * round: threads that look up the same hosts spread over their addresses. */
+void dns_begin_at(struct dns *dns, size_t place);
 /* Cancels a lookup: done will not be called. */
 void dns_cancel(struct dns_query **query);
 

@@ -1,6 +1,7 @@
 #include "broker/dial_attempt.h"
 
 #include "auth/helpers.h"
+#include "net/dns.h"
 #include "wire/message.h"
 
 void dial_free(struct server *server)
@@ -55,6 +56,9 @@ void dial_fail(struct server *server, enum dial_failure kind, const char *text,
 	if (server->conn.is_doomed || dial->has_failed)
 		return;
 	dial->has_failed = true;
+	if (kind == DIAL_NETWORK && dial->is_looked_up)
+		dns_avoid(
+		    server->conn.site->dns, dial_place(server), &server->conn.remote);
 	if (dial_log_level(server, reason) == LEVEL_DEBUG)
 		conn_doom_quietly(&server->conn, reason);
 	else

@@ -428,6 +428,7 @@ static void dial_resolved(
 		dial_fail_because(server, text.text, "server DNS lookup failed");
 		return;
 	}
+	server->dial->is_looked_up = true;
 	dial_ip(server, addrs[0]);
 }
 

@@ -105,6 +105,7 @@ int site_build(struct site *site, const struct settings *settings,
 	site->dns = dns_new(site->loop, settings->resolv_conf, err);
 	if (!site->dns)
 		return -1;
+	dns_begin_at(site->dns, workers ? index : 0);
 	dns_on_change(site->dns, broker_lose_address, site);
 	dns_on_zone(site->dns, on_zone, site);
 	site->vars = vars_schema_new(settings->track_extra_parameters);

@@ -35,8 +35,9 @@ struct host {
 	struct err err;        /* why the last lookup failed */
 	struct list waiters;   /* struct dns_query by .node */
 	struct later answer;
-	uint64_t found_us; /* when the result came */
-	size_t turn;       /* index of the address that the next lookup gets first */
+	struct addr_set avoided; /* see dns_avoid */
+	uint64_t found_us;       /* when the result came */
+	size_t turn; /* index of the address that the next lookup gets first */
 	bool is_asking, is_failed, is_known, has_fresh;
 	/* borrowed */
 	struct dns *dns;
@@ -44,6 +45,7 @@ struct host {
 
 struct dns_query {
 	struct node node;
+	bool is_list; /* see dns_list */
 	dns_done_fn *done;
 	/* borrowed */
 	struct host *host;
@@ -68,6 +70,7 @@ struct dns {
 	struct dns_channel channel;
 	struct dns_zones zones;
 	struct map *hosts;    /* struct host by .name */
+	size_t first_turn;    /* of each new host */
 	struct list reverses; /* struct dns_reverse by .node */
 	uint64_t max_ttl_us, nxdomain_ttl_us;
 	dns_changed_fn *changed;
@@ -91,6 +94,18 @@ static void set_clear(struct addr_set *set)
 {
 	mem_free(set->addrs);
 	*set = (struct addr_set){0};
+}
+
+/* Returns whether it was there. */
+static bool set_remove(struct addr_set *set, const struct sock_addr *addr)
+{
+	for (size_t i = 0; i < set->count; i++) {
+		if (sock_addr_is_equal_ip(&set->addrs[i], addr)) {
+			set->addrs[i] = set->addrs[--set->count];
+			return true;
+		}
+	}
+	return false;
 }
 
 static bool read_address(const struct ares_addrinfo_node *node, struct sock_addr *out)
@@ -138,6 +153,7 @@ static struct host *find_or_add_host(struct dns *dns, const char *name)
 	h = mem_zero(sizeof(*h));
 	h->name = mem_strdup(name);
 	h->dns = dns;
+	h->turn = dns->first_turn;
 	h->answer.run = answer_waiters;
 	list_init(&h->waiters);
 	map_put_str(dns->hosts, h->name, h);
@@ -155,25 +171,39 @@ static void adopt_fresh(struct host *h)
 	h->set = h->fresh;
 	h->fresh = (struct addr_set){0};
 	h->has_fresh = false;
-	for (size_t i = 0; i < old.count && dns->changed; i++) {
-		if (!set_has(&h->set, &old.addrs[i]))
+	for (size_t i = 0; i < old.count; i++) {
+		if (set_has(&h->set, &old.addrs[i]))
+			continue;
+		set_remove(&h->avoided, &old.addrs[i]);
+		if (dns->changed)
 			dns->changed(dns->changed_ctx, h->name, &old.addrs[i]);
 	}
 	set_clear(&old);
+}
+
+/* The address that comes first in the next answer; one that is avoided loses its turn.
+ */
+static size_t take_turn(struct host *h)
+{
+	for (size_t i = 0; i < h->set.count; i++) {
+		size_t at = h->turn++ % h->set.count;
+		if (!set_remove(&h->avoided, &h->set.addrs[at]))
+			return at;
+	}
+	return h->turn++ % h->set.count;
 }
 
 static void answer_one(struct host *h, struct dns_query *q)
 {
 	dns_done_fn *done = q->done;
 	void *ctx = q->ctx;
+	bool is_list = q->is_list;
 
 	mem_free(q);
 	if (h->is_failed) {
 		done(ctx, NULL, 0, &h->err);
 	} else {
-		/* gives the result to one lookup, rotated by one address more than the
-		 * last time */
-		size_t count = h->set.count, first = h->turn++ % count;
+		size_t count = h->set.count, first = is_list ? 0 : take_turn(h);
 		struct sock_addr *addrs = mem_alloc(count * sizeof(*addrs));
 		for (size_t i = 0; i < count; i++)
 			addrs[i] = h->set.addrs[(first + i) % count];
@@ -416,6 +446,11 @@ struct dns *dns_new(struct loop *loop, const char *resolv_conf, struct err *err)
 	return dns;
 }
 
+void dns_begin_at(struct dns *dns, size_t place)
+{
+	dns->first_turn = place;
+}
+
 void dns_free(struct dns **dp)
 {
 	struct dns *dns = *dp;
@@ -436,6 +471,7 @@ void dns_free(struct dns **dp)
 		later_cancel(h->dns->loop, &h->answer);
 		set_clear(&h->set);
 		set_clear(&h->fresh);
+		set_clear(&h->avoided);
 		mem_free(h->name);
 		mem_free(h);
 	}
@@ -452,13 +488,14 @@ void dns_configure(struct dns *dns, uint64_t max_ttl_us, uint64_t nxdomain_ttl_u
 	dns_zones_configure(&dns->zones, zone_check_us);
 }
 
-struct dns_query *dns_lookup(
-    struct dns *dns, const char *host, dns_done_fn *done, void *ctx)
+static struct dns_query *look_up(
+    struct dns *dns, const char *host, bool is_list, dns_done_fn *done, void *ctx)
 {
 	struct host *h = find_or_add_host(dns, host);
 	struct dns_query *q = mem_zero(sizeof(*q));
 
 	q->host = h;
+	q->is_list = is_list;
 	q->done = done;
 	q->ctx = ctx;
 	list_push_back(&h->waiters, &q->node);
@@ -470,6 +507,29 @@ struct dns_query *dns_lookup(
 	else if (!h->is_asking)
 		ask(h);
 	return q;
+}
+
+struct dns_query *dns_lookup(
+    struct dns *dns, const char *host, dns_done_fn *done, void *ctx)
+{
+	return look_up(dns, host, false, done, ctx);
+}
+
+struct dns_query *dns_list(
+    struct dns *dns, const char *host, dns_done_fn *done, void *ctx)
+{
+	return look_up(dns, host, true, done, ctx);
+}
+
+void dns_avoid(struct dns *dns, const char *host, const struct sock_addr *addr)
+{
+	struct host *h = map_get_str(dns->hosts, host);
+
+	if (!h || !set_has(&h->set, addr) || set_has(&h->avoided, addr))
+		return;
+	h->avoided.addrs =
+	    mem_resize(h->avoided.addrs, (h->avoided.count + 1) * sizeof(*addr));
+	h->avoided.addrs[h->avoided.count++] = *addr;
 }
 
 void dns_cancel(struct dns_query **qp)

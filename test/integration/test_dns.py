@@ -470,10 +470,11 @@ def test_addresses_of_two_families(make_pooler, fake, names):
     assert client.finish().value == first.host
 
 
-def test_a_name_without_roles_is_one_host(make_pooler, fake, names):
-    """Nobody looks after it: connections go to its addresses in turn."""
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_name_without_roles_is_one_host(make_pooler, fake, names, workers):
+    """Nobody looks after it: connections go to its addresses in turn, those of several workers as well."""
     first, second = two_places(fake, names)
-    pooler = pooler_by_name(make_pooler, first, names)
+    pooler = pooler_by_name(make_pooler, first, names, workers=workers)
     clients = [pooler.connect() for _ in range(4)]
     for client in clients:
         client.query("begin")

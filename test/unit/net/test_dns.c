@@ -356,6 +356,81 @@ static void test_cache_and_rotation(void **state)
 	assert_string_equal(s->gone, "");
 }
 
+/* The first address of the next lookup. */
+static void first_of(struct scene *s, const char *host, struct sock_addr *first)
+{
+	s->told[0] = '\0';
+	ask(s, host);
+	loop_run(s->loop);
+	char *end = strchr(s->told, ',');
+	assert_non_null(end);
+	*end = '\0';
+	assert_int_equal(sock_addr_parse(s->told, 0, first), 0);
+}
+
+static void expect_first(
+    struct scene *s, const char *host, const struct sock_addr *addr)
+{
+	struct sock_addr first;
+
+	first_of(s, host, &first);
+	assert_true(sock_addr_is_equal_ip(&first, addr));
+}
+
+/* One that fails loses its next turn; who only lists the addresses takes no turn. */
+static void test_addresses_that_fail_lose_a_turn(void **state)
+{
+	struct scene *s = *state;
+	struct sock_addr good, bad, other;
+
+	s->answers[0] = "127.0.0.5";
+	s->answers[1] = "127.0.0.6";
+	first_of(s, "two.test", &bad);
+	first_of(s, "two.test", &good);
+	/* two who connect by turns, of whom one would get the same address each time */
+	for (int i = 0; i < 3; i++) {
+		expect_first(s, "two.test", &bad);
+		dns_avoid(s->dns, "two.test", &bad);
+		dns_avoid(s->dns, "two.test", &bad);
+		expect_first(s, "two.test", &good);
+		expect_first(s, "two.test", &good);
+	}
+	expect_first(s, "two.test", &bad);
+	dns_avoid(s->dns, "two.test", &bad);
+	dns_avoid(s->dns, "two.test", &good);
+	expect_first(s, "two.test", &good);
+	for (int i = 0; i < 3; i++) {
+		dns_list(s->dns, "two.test", done, s);
+		s->wanted++;
+		loop_run(s->loop);
+	}
+	expect_first(s, "two.test", &bad);
+	/* neither a name nor an address that nobody knows does harm */
+	sock_addr_parse("127.0.0.9", 0, &other);
+	dns_avoid(s->dns, "two.test", &other);
+	dns_avoid(s->dns, "unknown.test", &other);
+	expect_first(s, "two.test", &good);
+}
+
+static void test_threads_begin_at_different_addresses(void **state)
+{
+	struct scene *s = *state;
+	struct sock_addr first;
+	char whole[LOG_MOST];
+
+	s->answers[0] = "127.0.0.5";
+	s->answers[1] = "127.0.0.6";
+	dns_list(s->dns, "list.test", done, s);
+	s->wanted++;
+	loop_run(s->loop);
+	strcpy(whole, s->told);
+	dns_begin_at(s->dns, 3);
+	first_of(s, "two.test", &first);
+	s->told[0] = '\0';
+	char ip[SOCK_ADDR_TEXT], *second = strchr(whole, ',') + 1;
+	assert_int_equal(strncmp(second, sock_addr_ip(&first, ip), 9), 0);
+}
+
 static void test_one_query_for_many(void **state)
 {
 	struct scene *s = *state;
@@ -795,6 +870,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    SCENE_TEST(test_cache_and_rotation),
+	    SCENE_TEST(test_addresses_that_fail_lose_a_turn),
+	    SCENE_TEST(test_threads_begin_at_different_addresses),
 	    SCENE_TEST(test_one_query_for_many),
 	    SCENE_TEST(test_failures_are_remembered),
 	    SCENE_TEST(test_silent_server),
