@@ -3,7 +3,6 @@
 import atexit
 import contextlib
 import os
-import select
 import signal
 import subprocess
 
@@ -195,7 +194,7 @@ class Postgres:
         owner = None
         with contextlib.suppress(IndexError):
             owner = self.kept.pop() if database == "postgres" else None
-        if owner and select.select([owner.sock], [], [], 0)[0]:  # The server has ended it.
+        if owner and owner.has_data(0.0001):  # The server has ended it.
             owner.close()
             owner = None
         owner = owner or self.client(database=database)

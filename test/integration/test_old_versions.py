@@ -116,6 +116,7 @@ def test_parameters_are_kept_apart(played):
     assert "default_transaction_read_only" not in "".join(sets)
 
 
+@pytest.mark.one_worker
 def test_statements(played):
     pooler, server = played()
     one, two = pooler.connect(), pooler.connect()

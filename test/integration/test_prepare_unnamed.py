@@ -111,6 +111,7 @@ def pooler(make_pooler, pg, base):
 # ---- what is saved
 
 
+@pytest.mark.one_worker
 def test_the_server_parses_once(pooler):
     with pooler.connect(user=USER) as one, pooler.connect(user=USER) as two:
         for i in range(5):
@@ -125,6 +126,7 @@ def test_the_server_parses_once(pooler):
         assert [kind for kind, _ in names] == ["T", "D", "C", "Z"]
 
 
+@pytest.mark.one_worker
 def test_each_server_gets_it_once(make_pooler, pg, base):
     pooler = make_pooler({"db": pg.conn(base)}, settings=settings(default_pool_size=2))
     with pooler.connect(user=USER) as one, pooler.connect(user=USER) as two:

@@ -159,6 +159,7 @@ def test_lines_about_strangers_are_limited(make_pooler, pg, workers):
     waiting.wait_for(lambda: len(lines("192.0.2.1")) >= before + 40)
 
 
+@pytest.mark.one_worker
 def test_lines_of_clients_that_log_in_stay(make_pooler, pg):
     pooler = make_pooler({"db": pg.conn()}, settings={"log_lines_per_address": 3})
     for _ in range(10):

@@ -1,8 +1,8 @@
 """Commands that concern all workers, while one worker stands still: they are answered, or wait for that
 worker while others are served, and nothing is lost when it goes on."""
 
-import http.client
 import time
+import urllib.request
 
 import pytest
 
@@ -228,12 +228,8 @@ def test_metrics(make_pooler, pg):
     clients = connect_all(pooler, CLIENTS)
 
     def get(path):
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=waiting.DEADLINE)
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        text = answer.read()
-        connection.close()
-        return answer.status, text
+        with urllib.request.urlopen("http://127.0.0.1:%d%s" % (port, path), timeout=waiting.DEADLINE) as answer:
+            return answer.status, answer.read()
 
     with tracer.stopped(pooler.pid, "worker 0"):
         served, held = divide(clients)
