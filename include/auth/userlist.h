@@ -29,8 +29,8 @@ enum { USERLIST_NAME_USED = 63 };
 struct userlist *userlist_load(const char *path, struct throttle *throttle,
     diagnostic_fn *report, void *ctx, struct err *err);
 /* Like userlist_load, with the text of the file; path is used in messages only. */
-struct userlist *userlist_parse(
-    const char *path, const char *text, size_t len, diagnostic_fn *report, void *ctx);
+struct userlist *userlist_parse(const char *path, const char *text, size_t len,
+    struct throttle *throttle, diagnostic_fn *report, void *ctx);
 /* Any thread may take and drop references.  The last one wipes all secrets and frees
  * them. */
 struct userlist *userlist_ref(struct userlist *u);

@@ -37,9 +37,6 @@ enum error_id {
 #define SQLSTATE_CANNOT_CONNECT_NOW     "57P03"
 #define SQLSTATE_INTERNAL_ERROR         "XX000"
 
-/* Returns "FATAL", "ERROR" or "ERROR or FATAL".  The last one is for errors that end a
- * login but only make a query fail. */
-const char *error_severity(enum error_id id);
 /* Returns the name of the row, such as "NO_MORE_CONNECTIONS".  ERROR_COUNT stands for
  * errors that are not in the table: its name is "OTHER", its SQLSTATE and text are
  * NULL. */

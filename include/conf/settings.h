@@ -163,11 +163,6 @@ const char *setting_default(const struct setting *row);
 /* False: only a restart can change the setting. */
 bool setting_is_live(const struct setting *row);
 
-/* Appends the words of an enum row, for a message or a document; if there are very
- * many, only the first ones and the last one. */
-struct buf;
-void setting_put_words(struct buf *out, const struct setting *row);
-
 /* Sets all defaults; settings without one become NULL or 0.  Strings are literals. */
 void settings_defaults(struct settings *s);
 /* Parses text into the member of row; strings are copied into arena.  -1: *s is

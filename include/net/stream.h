@@ -170,11 +170,6 @@ bool stream_is_silent(const struct stream *s);
  * TLS. */
 void stream_put_unread(const struct stream *s, struct buf *out);
 
-/* Takes the descriptor off a stream that is quiesced and silent, and returns it.  The
- * caller owns it; the stream can only be closed then, which does not end the
- * connection. */
-int stream_take_fd(struct stream *s);
-
 /*
  * Take an open stream, also one that is connecting, from the loop of one thread to that
  * of another as the same object; the engines may differ.  What has arrived and is not

@@ -93,8 +93,6 @@ void host_group_note(struct host_group *g, const struct host_watch *w);
 void host_group_choose(struct host_group *g, struct host_watch *w);
 /* This host was the primary in force in the process before, at this timeline. */
 void host_group_restore(struct host_group *g, struct host_watch *w, uint32_t timeline);
-
-bool host_group_has_lag_limit(const struct host_group *g);
 /* Whether the host can be used now. */
 bool host_group_serves(const struct host_verdict *v);
 /* Whether what runs at the host is lost as soon as another one serves: nobody knows

@@ -115,12 +115,8 @@ uint64_t vars_id(const struct vars *v);
 /* Whether the server with the values `server` needs a SET for a client that wants
  * `client`: both have a value for some parameter, and the two differ. */
 bool vars_is_different(const struct vars *client, const struct vars *server);
-/* Appends `SET name='value';...` for all values that differ.  search_path is set by
- * set_config(), because SET would take the value for one name.  Returns the number of
- * SETs. */
-size_t vars_put_set(
-    const struct vars *client, const struct vars *server, struct buf *sql);
-/* Appends the SET of parameter i only, without the semicolon; word stands behind SET
+/* Appends the SET of parameter i, without the semicolon; search_path is set by
+ * set_config(), because SET would take the value for one name.  word stands behind SET
  * ("" or "LOCAL "; NULL: as a SELECT of set_config(), which may get a WHERE).  A value
  * with an encoding becomes an expression in ASCII, which converts it from there, so
  * that the client_encoding in force does not matter.  False: the values do not differ,

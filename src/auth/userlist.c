@@ -210,26 +210,8 @@ static void add_entry(struct userlist *u, const struct reader *r,
 	entry_free(old);
 }
 
-static struct userlist *read_entries(struct reader *r)
-{
-	struct userlist *u = mem_zero(sizeof(*u));
-	struct quoted name, secret;
-
-	u->entries = map_new();
-	u->refs = 1;
-	for (skip_to_entry(r); r->at < r->end; skip_to_entry(r)) {
-		if (read_fields(r, &name, &secret) < 0)
-			break;
-		add_entry(u, r, &name, &secret);
-		const char *eol = memchr(r->at, '\n', (size_t)(r->end - r->at));
-		r->at = eol ? eol : r->end;
-		throttle_take(r->throttle, 1);
-	}
-	return u;
-}
-
-struct userlist *userlist_parse(
-    const char *path, const char *text, size_t len, diagnostic_fn *report, void *ctx)
+struct userlist *userlist_parse(const char *path, const char *text, size_t len,
+    struct throttle *throttle, diagnostic_fn *report, void *ctx)
 {
 	struct reader r = {.path = path,
 	    .at = text,
@@ -237,20 +219,27 @@ struct userlist *userlist_parse(
 	    .end = text + strnlen(text, len),
 	    .line = 1,
 	    .report = report,
-	    .report_ctx = ctx};
+	    .report_ctx = ctx,
+	    .throttle = throttle};
+	struct userlist *u = mem_zero(sizeof(*u));
+	struct quoted name, secret;
 
-	return read_entries(&r);
+	u->entries = map_new();
+	u->refs = 1;
+	for (skip_to_entry(&r); r.at < r.end; skip_to_entry(&r)) {
+		if (read_fields(&r, &name, &secret) < 0)
+			break;
+		add_entry(u, &r, &name, &secret);
+		const char *eol = memchr(r.at, '\n', (size_t)(r.end - r.at));
+		r.at = eol ? eol : r.end;
+		throttle_take(throttle, 1);
+	}
+	return u;
 }
 
 struct userlist *userlist_load(const char *path, struct throttle *throttle,
     diagnostic_fn *report, void *ctx, struct err *err)
 {
-	struct reader r = {.path = path,
-	    .line = 1,
-	    .report = report,
-	    .report_ctx = ctx,
-	    .throttle = throttle};
-	struct userlist *u;
 	size_t len;
 	char *text = text_read_slowly(path, throttle, &len, err);
 
@@ -258,9 +247,7 @@ struct userlist *userlist_load(const char *path, struct throttle *throttle,
 		err_prefix(err, "could not open auth_file %s: ", path);
 		return NULL;
 	}
-	r.at = text;
-	r.end = text + strlen(text);
-	u = read_entries(&r);
+	struct userlist *u = userlist_parse(path, text, len, throttle, report, ctx);
 	text_free_secret_slowly(text, len, throttle);
 	return u;
 }

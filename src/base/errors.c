@@ -3,29 +3,18 @@
 #include <assert.h>
 #include <string.h>
 
-#define FATAL  "FATAL"
-#define ERROR  "ERROR"
-#define EITHER "ERROR or FATAL"
 static const struct {
-	const char *name, *severity, *sqlstate, *setting, *text, *remedy;
+	const char *name, *sqlstate, *setting, *text, *remedy;
 } error_rows[ERROR_COUNT] = {
 #define ERROR_ROW(id, severity, sqlstate, setting, text, cause, remedy) \
-	[ERROR_##id] = {#id, severity, sqlstate, setting, text, remedy},
+	[ERROR_##id] = {#id, sqlstate, setting, text, remedy},
 #include "base/errors.def"
 #undef ERROR_ROW
 };
-#undef FATAL
-#undef ERROR
-#undef EITHER
 
 const char *error_name(enum error_id id)
 {
 	return id < ERROR_COUNT ? error_rows[id].name : "OTHER";
-}
-
-const char *error_severity(enum error_id id)
-{
-	return error_rows[id].severity;
 }
 
 const char *error_setting(enum error_id id)

@@ -321,18 +321,8 @@ static int parse_bool(int *out, const char *text, struct err *err)
 	return 0;
 }
 
+/* Of very many words only the first ones and the last one are told. */
 enum { WORDS_MOST = 16, WORDS_FIRST = 4 };
-
-void setting_put_words(struct buf *out, const struct setting *row)
-{
-	for (long long i = 0; i <= row->max; i++) {
-		if (row->max >= WORDS_MOST && i == WORDS_FIRST) {
-			buf_put_text(out, ", ...");
-			i = row->max;
-		}
-		buf_printf(out, "%s%s", i ? ", " : "", row->words[i]);
-	}
-}
 
 static int parse_enum(
     const struct setting *row, int *out, const char *text, struct err *err)
@@ -345,7 +335,13 @@ static int parse_enum(
 			return 0;
 		}
 	buf_init(&list, 0);
-	setting_put_words(&list, row);
+	for (long long i = 0; i <= row->max; i++) {
+		if (row->max >= WORDS_MOST && i == WORDS_FIRST) {
+			buf_put_text(&list, ", ...");
+			i = row->max;
+		}
+		buf_printf(&list, "%s%s", i ? ", " : "", row->words[i]);
+	}
 	err_set(err, "must be one of: %s", buf_text(&list));
 	buf_done(&list);
 	return -1;

@@ -1,5 +1,7 @@
 #include "metrics/collection.h"
 
+#include <string.h>
+
 #include "base/mem.h"
 #include "session/workers.h"
 #include "views/show.h"
@@ -85,26 +87,6 @@ static void do_step(struct site *site, void *ctx)
 	g->has_more |= has_more;
 }
 
-static void begin_job(struct gathering *g)
-{
-	g->done = 0;
-	for (unsigned i = 0; i <= WORKERS_MOST; i++)
-		g->progress[i] = NOT_BEGUN;
-}
-
-/* A worker that does not answer is left out, so that the numbers of the others are
- * served. */
-static void end_job(struct gathering *g)
-{
-	unsigned sites =
-	    jobs[g->job].is_control ? 1 : (unsigned)workers_site_count(g->site);
-
-	if (g->missed < sites - g->done)
-		g->missed = sites - g->done;
-	g->job++;
-	begin_job(g);
-}
-
 static void take_turn(struct later *l);
 
 /* Runs after everything else in this turn and continues in the next one. */
@@ -119,6 +101,8 @@ static void turn_over(struct later *l)
 static void take_turn(struct later *l)
 {
 	struct gathering *g = container_of(l, struct gathering, turn);
+	unsigned sites =
+	    jobs[g->job].is_control ? 1 : (unsigned)workers_site_count(g->site);
 
 	/* Unlike SHOW, a collection does not keep servers from going to other workers
 	 * meanwhile: its rows are from different moments anyway, and a long scrape must
@@ -128,8 +112,15 @@ static void take_turn(struct later *l)
 		do_step(g->site, g);
 	else
 		(void)workers_each(g->site, do_step, g);
-	if (!g->has_more)
-		end_job(g);
+	if (!g->has_more) {
+		/* a worker that does not answer is left out, so that the numbers of the
+		 * others are served */
+		if (g->missed < sites - g->done)
+			g->missed = sites - g->done;
+		g->job++;
+		g->done = 0;
+		memset(g->progress, NOT_BEGUN, sizeof(g->progress));
+	}
 	if (g->job == JOBS) {
 		samples_find_process(
 		    g->collection.process, g->site, g->began_us, g->missed);
@@ -154,7 +145,6 @@ struct collection *collection_new(
 	for (int i = 0; i < SAMPLES_COUNT; i++)
 		g->collection.samples[i] = samples_new((enum samples_id)i, most);
 	g->collection.durations = durations_new();
-	begin_job(g);
 	loop_later(site->loop, &g->turn);
 	return &g->collection;
 }

@@ -211,16 +211,6 @@ void stream_put_unread(const struct stream *s, struct buf *out)
 		stream_queue_copy(s->in, out);
 }
 
-int stream_take_fd(struct stream *s)
-{
-	int fd = s->fd;
-
-	assert(stream_is_silent(s));
-	s->net->engine->detach(s);
-	s->fd = -1;
-	return fd;
-}
-
 void stream_close(struct stream *s)
 {
 	struct net *net = s->net;

@@ -232,11 +232,6 @@ static bool is_over(uint64_t lag, uint64_t limit)
 	return limit && lag != UINT64_MAX && lag > limit;
 }
 
-bool host_group_has_lag_limit(const struct host_group *g)
-{
-	return g->rules.max_lag_us || g->rules.max_lag_bytes;
-}
-
 /* ---- verdicts ---- */
 
 bool host_group_serves(const struct host_verdict *v)
@@ -425,7 +420,7 @@ void host_group_decide(struct host_group *g, uint64_t now_us,
 		    is_over(m->verdict.lag_us, rules->max_lag_us / part) ||
 		    is_over(m->verdict.lag_bytes, rules->max_lag_bytes / part);
 	}
-	change->is_any = has_changed && host_group_has_lag_limit(g);
+	change->is_any = has_changed && (rules->max_lag_us || rules->max_lag_bytes);
 	for (size_t i = 0; i < g->count; i++) {
 		struct host_member *m = &g->members[i];
 		struct host_verdict v = judge(g, m);

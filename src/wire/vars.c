@@ -608,20 +608,6 @@ void vars_put_reset(const struct vars_schema *s, size_t i, struct buf *sql)
 	buf_printf(sql, "RESET %s", vars_schema_name(s, i));
 }
 
-size_t vars_put_set(
-    const struct vars *client, const struct vars *server, struct buf *sql)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < client->set->schema->count; i++) {
-		if (!vars_is_put_set(client, server, i, "", sql))
-			continue;
-		buf_put_text(sql, ";");
-		count++;
-	}
-	return count;
-}
-
 struct status {
 	const struct vars *wanted, *server;
 	const struct vars *clients; /* the one that has the client_encoding */

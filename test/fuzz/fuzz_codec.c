@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../unit/wire/put_sets.h"
 #include "wire/codec.h"
 #include "wire/vars.h"
 
@@ -124,7 +125,7 @@ static void put_set(const struct span *body)
 	if (!codec_read_query(body->at, body->len, &text)) {
 		check(!vars_set(&client, VAR_BUILTIN_COUNT, text));
 		check(!vars_set(&server, VAR_BUILTIN_COUNT, "public"));
-		if (vars_put_set(&client, &server, &sql)) {
+		if (put_sets(&client, &server, &sql)) {
 			char quote = 0;
 			const char *s = buf_text(&sql);
 			for (size_t i = 0; i + 1 < sql.len; i++) {

@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	int faults = 0;
 	struct userlist *u =
-	    userlist_parse("f", (const char *)data, len, check_report, &faults);
+	    userlist_parse("f", (const char *)data, len, NULL, check_report, &faults);
 	const struct secret *secret;
 	const char *name;
 	size_t at = 0, count = 0;

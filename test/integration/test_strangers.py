@@ -105,6 +105,7 @@ def test_addresses_behind_a_proxy_count(make_pooler, pg):
     waiting.wait_for(lambda: login_clients(pooler) == 8)
     assert told(through("192.0.2.1"))["M"].startswith("too many incomplete logins of one address")
     held.append(through("192.0.2.2"))
+    waiting.wait_for(lambda: login_clients(pooler) == 9)
     assert told(through("192.0.2.2"))["M"].startswith("too many incomplete logins of one address")
     for sock in quiet + held:
         sock.close()

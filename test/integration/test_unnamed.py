@@ -2,6 +2,7 @@
 
 import pytest
 
+import waiting
 import wire
 
 BAD = wire.parse("bad", "select no_such_column")
@@ -94,4 +95,4 @@ def test_like_a_direct_connection(pooler, pg, name):
             assert other.finish().kinds() == "1Z"
         with pooler.connect() as client:
             assert play(client, SEQUENCES[name]) == wanted
-    assert pooler.pool()["sv_idle"] + pooler.pool()["sv_used"] == 1
+    waiting.wait_for(lambda: pooler.pool()["sv_idle"] + pooler.pool()["sv_used"] == 1, "one server rests")

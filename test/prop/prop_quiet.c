@@ -88,7 +88,7 @@ static void move(struct end *e)
 
 	buf_init(&unread, 0);
 	stream_put_unread(&e->stream, &unread);
-	int fd = stream_take_fd(&e->stream);
+	int fd = dup(e->stream.fd);
 	stream_close(&e->stream);
 	stream_open(&e->stream, net, fd, &ops);
 	CHECK(stream_write(&e->other->stream, unread.bytes, unread.len) == 0);

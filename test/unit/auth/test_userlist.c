@@ -33,7 +33,7 @@ static void take_report(
 static struct userlist *parse(const char *text, struct said *said)
 {
 	memset(said, 0, sizeof(*said));
-	return userlist_parse("users.txt", text, strlen(text), take_report, said);
+	return userlist_parse("users.txt", text, strlen(text), NULL, take_report, said);
 }
 
 static void expect_user(const struct userlist *u, const char *name, const char *text)
@@ -231,7 +231,8 @@ static void test_limits(void **state)
 
 		*at++ = ' ';
 		at = put_quoted(at, cases[i].secret_len);
-		u = userlist_parse("f", text, (size_t)(at - text), take_report, &said);
+		u = userlist_parse(
+		    "f", text, (size_t)(at - text), NULL, take_report, &said);
 		assert_int_equal(userlist_count(u), *cases[i].start ? 0 : 1);
 		assert_memory_equal(said.text, cases[i].start,
 		    strlen(cases[i].start) + !*cases[i].start);
@@ -262,7 +263,7 @@ static void test_nul_ends_the_file(void **state)
 	static const char text[] = "\"a\" \"1\"\n\0\"b\" \"2\"\n";
 	struct said said = {0};
 	struct userlist *u =
-	    userlist_parse("f", text, sizeof(text) - 1, take_report, &said);
+	    userlist_parse("f", text, sizeof(text) - 1, NULL, take_report, &said);
 
 	(void)state;
 	assert_string_equal(said.text, "");
@@ -401,7 +402,7 @@ static void unknown_names_have_rounds_like_users(void **state)
 	(void)state;
 
 	buf_init(&text, 0);
-	u = userlist_parse("f", "", 0, NULL, NULL);
+	u = userlist_parse("f", "", 0, NULL, NULL, NULL);
 	assert_int_equal(share_of(u, 4096), 100);
 	userlist_unref(&u);
 	buf_put_text(&text, plain);
@@ -412,14 +413,14 @@ static void unknown_names_have_rounds_like_users(void **state)
 		    "c2FsdA==$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:"
 		    "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\"\n");
 	}
-	u = userlist_parse("f", buf_text(&text), text.len, NULL, NULL);
+	u = userlist_parse("f", buf_text(&text), text.len, NULL, NULL, NULL);
 	assert_in_range(share_of(u, 4096), 28, 29);
 	assert_in_range(share_of(u, 8000), 28, 29);
 	assert_in_range(share_of(u, 9000), 42, 43);
 	userlist_unref(&u);
 	/* a user who is listed twice counts once */
 	buf_put_text(&text, "\"user0\" \"secret\"\n");
-	u = userlist_parse("f", buf_text(&text), text.len, NULL, NULL);
+	u = userlist_parse("f", buf_text(&text), text.len, NULL, NULL, NULL);
 	assert_in_range(share_of(u, 4096), 42, 43);
 	assert_in_range(share_of(u, 9000), 28, 29);
 	userlist_unref(&u);

@@ -44,7 +44,7 @@ static void size_up(const char *text, bool has_external_auth)
 	config = config_load(path, NULL, NULL, NULL, NULL, &err);
 	unlink(path);
 	assert_non_null(config);
-	users = userlist_parse("users", list, strlen(list), NULL, NULL);
+	users = userlist_parse("users", list, strlen(list), NULL, NULL, NULL);
 	arena = arena_new();
 	input = (struct sizing_input){.config = config,
 	    .users = users,

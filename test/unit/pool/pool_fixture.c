@@ -86,7 +86,8 @@ void fixture_adopt(struct fixture *w, const char *ini, const char *userlist)
 	struct userlist *users = NULL;
 
 	if (userlist)
-		users = userlist_parse("users", userlist, strlen(userlist), NULL, NULL);
+		users = userlist_parse(
+		    "users", userlist, strlen(userlist), NULL, NULL, NULL);
 	w->notes[0] = '\0';
 	catalog_adopt(w->c, config, users, on_note, w);
 	userlist_unref(&users);

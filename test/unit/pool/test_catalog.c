@@ -418,7 +418,7 @@ static void secrets_in_steps(void **state)
 	static const char ini[] = "[databases]\na=\n[pgbouncer]\n";
 	static const char text[] = "\"u\" \"two\"\n\"w\" \"three\"\n";
 	struct userlist *list =
-	    userlist_parse("list", text, sizeof(text) - 1, NULL, NULL);
+	    userlist_parse("list", text, sizeof(text) - 1, NULL, NULL, NULL);
 	struct fixture w;
 	unsigned steps = 0;
 

@@ -190,7 +190,7 @@ static void stage_adopt(struct stage *stage, struct config *config, const char *
 {
 	struct userlist *users = NULL;
 	if (list) {
-		users = userlist_parse("users", list, strlen(list), NULL, NULL);
+		users = userlist_parse("users", list, strlen(list), NULL, NULL, NULL);
 		stage_check(users != NULL, "bad user list");
 	}
 	catalog_adopt(stage->site.catalog, config, users, NULL, NULL);

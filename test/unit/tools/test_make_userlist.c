@@ -63,7 +63,7 @@ static void who_is_left_out(void **state)
 
 	/* It is read as it was written. */
 	struct userlist *users =
-	    userlist_parse("list", buf_text(&out), out.len, NULL, NULL);
+	    userlist_parse("list", buf_text(&out), out.len, NULL, NULL, NULL);
 	assert_int_equal(userlist_count(users), 2);
 	assert_non_null(userlist_find(users, "a \"quoted\" name"));
 	assert_string_equal(userlist_find(users, "scram")->text, SCRAM_SECRET);

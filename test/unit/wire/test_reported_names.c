@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "put_sets.h"
 #include "wire/reported_names.h"
 #include "wire/vars.h"
 
@@ -88,7 +89,7 @@ static void schemas_share_what_one_learns(void **state)
 	vars_done(&b);
 	vars_init(&b, one);
 	assert_int_equal(vars_set(&b, (size_t)i, "it's"), 0);
-	assert_int_equal(vars_put_set(&a, &b, &bytes), 1);
+	assert_int_equal(put_sets(&a, &b, &bytes), 1);
 	assert_string_equal(
 	    buf_text(&bytes), "SELECT pg_catalog.set_config('Newer','other',false);");
 	vars_done(&a);

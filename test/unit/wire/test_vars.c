@@ -9,6 +9,7 @@
 #include <cmocka.h>
 /* clang-format on */
 
+#include "put_sets.h"
 #include "wire/codec.h"
 #include "wire/reported_names.h"
 #include "wire/vars.h"
@@ -161,13 +162,13 @@ static void only_true_differences_are_set(void **state)
 	assert_true(vars_is_different(&client, &server)); /* names have case */
 	set(&server, "application_name", "a");
 	assert_false(vars_is_different(&client, &server));
-	assert_int_equal(vars_put_set(&client, &server, &out), 0);
+	assert_int_equal(put_sets(&client, &server, &out), 0);
 	assert_int_equal(out.len, 0);
 	set(&client, "application_name", "it's");
 	set(&client, "TimeZone", "x\\y");
 	set(&server, "TimeZone", "UTC");
 	assert_true(vars_is_different(&client, &server));
-	assert_int_equal(vars_put_set(&client, &server, &out), 2);
+	assert_int_equal(put_sets(&client, &server, &out), 2);
 	assert_string_equal(
 	    buf_text(&out), "SET TimeZone=E'x\\\\y';SET application_name='it''s';");
 }
@@ -194,7 +195,7 @@ static void search_path(const char *value, const char *sql)
 {
 	buf_clear(&out);
 	set(&client, "search_path", value);
-	assert_int_equal(vars_put_set(&client, &server, &out), 1);
+	assert_int_equal(put_sets(&client, &server, &out), 1);
 	assert_string_equal(buf_text(&out), sql);
 }
 
@@ -298,7 +299,7 @@ static void long_values(void **state)
 	memset(big, 'x', sizeof(big) - 1);
 	set(&client, "application_name", big);
 	set(&server, "application_name", "");
-	assert_int_equal(vars_put_set(&client, &server, &out), 1);
+	assert_int_equal(put_sets(&client, &server, &out), 1);
 	assert_int_equal(out.len, sizeof(big) - 1 + strlen("SET application_name='';"));
 }
 
