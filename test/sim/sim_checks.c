@@ -349,7 +349,7 @@ void checks_alone(void)
 	for (unsigned i = 0; (p = process_number(i)); i++)
 		count += !p->is_over && p->is_up && !p->is_leaving && p->control &&
 			 !p->control->catalog->is_leaving;
-	if (count < 2)
+	if (count < 2 || !since_us)
 		since_us = world.now_us;
 	MUST(world.now_us - since_us < ALONE_US, "%u processes serve", count);
 }
