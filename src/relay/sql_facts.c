@@ -113,10 +113,8 @@ struct text_facts sql_facts_look(
 	if (is_tracked && m->type == 'P' && !facts.is_long && message_is_whole(m))
 		facts.shared = is_named ? server_prepared_shared(
 					      server, (const uint8_t *)text, len)
-			       : asked & TEXTS_ASKED_COUNTED
-				   ? common_texts_find(
-					 server, (const uint8_t *)text, len, asked & 1)
-				   : NULL;
+					: common_texts_find(server,
+					      (const uint8_t *)text, len, asked & 1);
 	facts.asked = asked;
 	if (facts.shared) {
 		facts.effects = facts.shared->effects;

@@ -363,6 +363,67 @@ static void setting_is_read_each_time(void **state)
 	stage_free(&stage);
 }
 
+/* Sends a text again and again, each time as a new unnamed statement. */
+static void repeat(struct peer *client, struct peer *server, const char *text)
+{
+	uint8_t body[64] = {0};
+
+	for (int i = 0; i < 4; i++) {
+		memcpy(body + 1, text, strlen(text));
+		peer_put(client, 'P', body, strlen(text) + 4);
+		use(client);
+		assert_hears(server, 'S', "P B E:: S");
+		peer_put(server, '1', NULL, 0);
+		complete(server, 'I');
+		assert_hears(client, 'Z', "1 2 C:SELECT 0 Z:I");
+	}
+}
+
+/* What the client and its server have goes on to be tracked, but no text is added. */
+static void limit_of_0_ends_the_sharing_of_texts(void **state)
+{
+	static const char *const limits[] = {
+	    "max_prepared_statements", "prepare_unnamed", NULL};
+
+	(void)state;
+	for (size_t i = 0; limits[i]; i++) {
+		struct peer *client, *server;
+		struct stage *stage = shared(&client, &server);
+		const struct stats *stats = &stage_pool(stage)->stats;
+		size_t texts = prepared_registry_count(stage->site.prepared);
+
+		assert_int_equal(texts, 1);
+		stage_set(stage, limits[i], "0");
+		repeat(client, server, "select 1");
+		repeat(client, server, "select 2");
+		assert_int_equal(prepared_registry_count(stage->site.prepared), texts);
+		assert_int_equal(stats->saved_parse_count, 0);
+		stage_free(&stage);
+	}
+}
+
+static void limit_of_0_of_a_user_keeps_no_texts(void **state)
+{
+	static const char *const options[] = {
+	    "prepare_unnamed=0", "max_prepared_statements=0", NULL};
+	char settings[128];
+
+	(void)state;
+	for (size_t i = 0; options[i]; i++) {
+		struct peer *client, *server;
+		struct stage *stage;
+
+		snprintf(settings, sizeof(settings),
+		    "prepare_unnamed = 1\n[users]\nu = %s\n", options[i]);
+		stage = stage_new("pool_size=1", settings);
+		stage_pair(stage, &client, &server);
+		repeat(client, server, "select 1");
+		assert_int_equal(prepared_registry_count(stage->site.prepared), 0);
+		assert_null(stage->site.text_counts);
+		stage_free(&stage);
+	}
+}
+
 /* What counts them has a fixed size: two hashes and a count for each of 4096 texts.
  * Hashes of 32 bits may be equal by chance, about once in a thousand million. */
 static void texts_that_do_not_come_again_are_kept_nowhere(void **state)
@@ -411,6 +472,8 @@ int main(void)
 	    cmocka_unit_test(behind_other_messages_it_parses_itself),
 	    cmocka_unit_test(closed_statement_is_gone),
 	    cmocka_unit_test(setting_is_read_each_time),
+	    cmocka_unit_test(limit_of_0_ends_the_sharing_of_texts),
+	    cmocka_unit_test(limit_of_0_of_a_user_keeps_no_texts),
 	    cmocka_unit_test(texts_that_do_not_come_again_are_kept_nowhere),
 	};
 
