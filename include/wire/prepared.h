@@ -150,6 +150,8 @@ uint32_t prepared_type(const struct prepared_text *t, size_t i);
 
 /* ---- names of one client; NULL pointer = none ---- */
 struct prepared_names;
+/* PostgreSQL tells names of statements apart by so many bytes (NAMEDATALEN - 1). */
+enum { PREPARED_NAME_MOST = 63 };
 /* NULL: the client has no such name. */
 struct prepared_text *prepared_names_find(struct prepared_names *n, const char *name);
 /* As prepared_names_find; *generation gets the one (see prepared_store_generation) in

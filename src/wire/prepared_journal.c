@@ -98,8 +98,8 @@ int prepared_journal_note(struct prepared_journal **jp, uint32_t tag,
 {
 	bool is_of_name =
 	    change == PREPARED_NAME_ADDED || change == PREPARED_NAME_REMOVED;
-	size_t size = is_of_name ? strlen(name) + 1 : 0;
-	struct journal_entry *r = mem_try(sizeof(*r) + size);
+	size_t len = is_of_name ? strnlen(name, PREPARED_NAME_MOST) : 0;
+	struct journal_entry *r = mem_try(sizeof(*r) + len + 1);
 
 	if (!r)
 		return -1;
@@ -118,8 +118,9 @@ int prepared_journal_note(struct prepared_journal **jp, uint32_t tag,
 	    .was_there = change != PREPARED_NAME_ADDED && change != PREPARED_SET_ADDED,
 	    .was_spoilt = change == PREPARED_SPOILT_REMOVED,
 	};
-	if (size)
-		memcpy(r->name, name, size);
+	if (is_of_name)
+		memcpy(r->name, name, len);
+	r->name[len] = '\0';
 	list_push_back(&(*jp)->open, &r->node);
 	r->older = index_put(*jp, r);
 	if (r->older)

@@ -34,8 +34,9 @@ static struct given_name *find(struct prepared_names *n, const char *name)
 {
 	if (!n)
 		return NULL;
-	if (!n->latest || strcmp(n->latest->name, name) != 0)
-		n->latest = map_get_str(n->by_name, name);
+	if (!n->latest || strncmp(n->latest->name, name, PREPARED_NAME_MOST) != 0)
+		n->latest =
+		    map_get(n->by_name, name, strnlen(name, PREPARED_NAME_MOST));
 	return n->latest;
 }
 
@@ -57,12 +58,13 @@ struct prepared_text *prepared_names_look(
 
 static struct given_name *add(struct prepared_names **np, const char *name)
 {
-	size_t size = strlen(name) + 1;
-	struct given_name *g = mem_try(sizeof(*g) + size);
+	size_t len = strnlen(name, PREPARED_NAME_MOST);
+	struct given_name *g = mem_try(sizeof(*g) + len + 1);
 
 	if (!g)
 		return NULL;
-	memcpy(g->name, name, size);
+	memcpy(g->name, name, len);
+	g->name[len] = '\0';
 	if (!*np) {
 		*np = mem_zero(sizeof(**np));
 		(*np)->by_name = map_new();
@@ -115,12 +117,12 @@ static void free_names(struct prepared_names **np)
 
 bool prepared_names_del(struct prepared_names **np, const char *name)
 {
-	struct given_name *g = *np ? map_del_str((*np)->by_name, name) : NULL;
+	struct given_name *g = find(*np, name);
 
 	if (!g)
 		return false;
-	if ((*np)->latest == g)
-		(*np)->latest = NULL;
+	map_del_str((*np)->by_name, g->name);
+	(*np)->latest = NULL;
 	let_text_go(g->text);
 	mem_free(g);
 	if (map_count((*np)->by_name) == 0)

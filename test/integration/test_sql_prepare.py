@@ -210,6 +210,22 @@ def test_parsed_names_are_executed(pair):
     pair.query("execute p")
 
 
+def test_names_that_postgresql_cuts(pair):
+    """It tells names apart by their first 63 bytes, those of the protocol as those of commands."""
+    one, other, short = "n" * 64, "n" * 200, "n" * 63
+    pair.say(wire.parse(one, "select $1::int + 1"), wire.sync())
+    for name in (other, short):
+        pair.move()
+        pair.say(wire.parse(name, "select 2"), wire.sync())
+        pair.say(wire.bind("", name, ["1"]), wire.execute(), wire.sync())
+        assert pair.query("execute %s(3)" % name).rows == [("4",)]
+    pair.say(wire.parse("m" + other, "select 2"), wire.bind("", "", ["x"]), wire.parse("m" + short, "select 3"),
+             wire.sync(), wire.bind("", "m" + one), wire.execute(), wire.sync())
+    pair.say(wire.close("S", other), wire.bind("", one, ["1"]), wire.sync())
+    pair.query("prepare %s as select 5" % other)
+    assert pair.say(wire.bind("", one), wire.execute(), wire.sync()).rows == [("5",)]
+
+
 def test_prepared_names_are_bound(pair):
     pair.query("prepare p (int) as select $1 + 1")
     for _ in range(3):

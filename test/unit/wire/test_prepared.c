@@ -215,6 +215,7 @@ static void test_a_name_put_again_with_its_only_text(void **state)
 	prepared_names_clear(&names);
 }
 
+/* As in PostgreSQL, the first bytes tell them apart. */
 static void test_names_of_any_length(void **state)
 {
 	enum { LEN = 100000 };
@@ -226,10 +227,18 @@ static void test_names_of_any_length(void **state)
 	memset(name, 'x', LEN);
 	name[LEN] = '\0';
 	assert_int_equal(prepared_names_put(&names, name, a, 0), 0);
-	name[LEN - 1] = 'y';
-	assert_null(prepared_names_find(names, name));
-	name[LEN - 1] = 'x';
+	name[PREPARED_NAME_MOST] = 'y';
 	assert_ptr_equal(prepared_names_find(names, name), a);
+	name[PREPARED_NAME_MOST - 1] = 'y';
+	assert_null(prepared_names_find(names, name));
+	assert_int_equal(prepared_names_put(&names, name, a, 0), 0);
+	name[PREPARED_NAME_MOST] = '\0';
+	assert_ptr_equal(prepared_names_find(names, name), a);
+	name[PREPARED_NAME_MOST - 1] = '\0';
+	assert_null(prepared_names_find(names, name));
+	memset(name, 'x', LEN);
+	assert_true(prepared_names_del(&names, name));
+	assert_int_equal(prepared_names_count(names), 1);
 	free(name);
 	prepared_names_clear(&names);
 	prepared_unref(a);
