@@ -120,15 +120,19 @@ struct prepared_text *sql_command_text(const struct sql_command *c,
 {
 	const char *sql = prepared_sql(text);
 	size_t len = strlen(sql);
+	/* a client may send the same text as its own */
+	struct sql_effects effects = text->effects;
 	struct prepared_text *made = NULL;
 	struct buf key;
 
 	buf_init(&key, 0);
 	sql_command_put(c, sql, len, &key);
+	effects.command.to = c->sql.span.from + (uint32_t)strlen(c->ours) + 2;
+	effects.command.end += effects.command.to - c->sql.span.to;
 	buf_put(&key, text->stored->key + len, text->stored->len - len);
 	if (!key.failed)
-		made = server_prepared_intern(server, server->conn.site->prepared,
-		    key.bytes, key.len, &text->effects);
+		made = server_prepared_intern(
+		    server, server->conn.site->prepared, key.bytes, key.len, &effects);
 	buf_done(&key);
 	return made;
 }

@@ -5,6 +5,7 @@ Every message also goes to PostgreSQL directly, and the answers have to be the s
 
 import asyncio
 import random
+import re
 
 import pytest
 
@@ -208,6 +209,15 @@ def test_parsed_names_are_executed(pair):
     pair.say(wire.parse("p", "select 'again'"), wire.sync())
     pair.run("deallocate p")
     pair.query("execute p")
+
+
+def test_names_like_those_of_the_pooler(pair):
+    """A text of the client is what the pooler has made of another one, as behind a second pooler."""
+    pair.say(wire.parse("short", "prepare x as select 'like ours'"), wire.sync())
+    theirs, = [row["query"] for row in pair.pooler.show("PREPARED_STATEMENTS")
+               if re.match("prepare .PGBOUNCER_SQL_.*'like ours'$", row["query"])]
+    pair.run(theirs, "same")
+    assert pair.query("execute %s" % theirs.split()[1]).rows == [("like ours",)]
 
 
 def test_names_that_postgresql_cuts(pair):
