@@ -525,6 +525,9 @@ static int note_bind(struct client *client, struct server *server,
 		session_state_expect(server, &u->effects, m, text, strlen(text));
 		schema_expect(server, &u->effects);
 		resets_bound(server, m, &u->effects);
+		/* its Parse may have been in an earlier transaction */
+		if (u->effects.forgets || u->effects.hides_forgetting)
+			server->link.statements.has_forgetting_portal = true;
 	}
 	return sql_portal_note(server, m, command);
 }

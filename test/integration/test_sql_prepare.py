@@ -263,6 +263,11 @@ def test_all_forgotten(pair):
             for name in "pq":
                 pair.query("execute " + name)
                 pair.say(wire.bind("", name), wire.execute(), wire.sync())
+        pair.say(wire.parse("c", "prepare p as select 3"), wire.sync(), wire.parse("", forget), wire.sync())
+        pair.move()
+        pair.say(wire.bind(), wire.execute(), wire.parse("c", "select 4"), wire.sync())
+        assert pair.say(wire.bind("", "c"), wire.execute(), wire.sync()).rows == [("4",)]
+        pair.say(wire.close("S", "c"), wire.sync())
 
 
 # errors
