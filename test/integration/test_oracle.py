@@ -62,6 +62,12 @@ def test_transaction_mode_without_prepared_statements(make_oracle):
 
 
 @pytest.mark.timeout(480)
+def test_transaction_mode_with_all_that_saves(make_oracle):
+    kinds = [("%d prepared" % n, "transaction", n) for n in (1, 3, 100)]
+    check(make_oracle(kinds, "transaction", settings=SAVING + (("track_sql_prepare", 1),)))
+
+
+@pytest.mark.timeout(480)
 @pytest.mark.parametrize("part", range(min(2, PARTS)))
 def test_statement_mode(make_oracle, part):
     check(make_oracle(oracle.STATEMENT, "statement"), part)
