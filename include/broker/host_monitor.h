@@ -1,7 +1,7 @@
 /*
  * The monitor of hosts: one connection to each host of the databases that have several
- * hosts or ask for a role, while they have clients.  It asks for role, timeline and
- * position, and tells all workers which hosts each database may use.
+ * hosts or ask for a role, while they have clients or servers.  It asks for role,
+ * timeline and position, and tells all workers which hosts each database may use.
  * pool/host_watch.h and pool/host_group.h decide.  It lives at the control site.
  *
  * Its connections belong to no pool and count under no limit.  They log in as the user

@@ -1,5 +1,5 @@
 /*
- * Which hosts the monitor looks after: it asks all sites which databases have clients,
+ * Which hosts the monitor looks after: it asks all sites which databases are in use,
  * and as whom to log in.  Private to the files broker/host_*.c.
  */
 #ifndef BROKER_HOST_SURVEY_H

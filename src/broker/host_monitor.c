@@ -9,7 +9,7 @@
 #include "pool/scopes.h"
 #include "session/workers.h"
 
-/* How often all sites are asked which databases have clients; and when again, if one
+/* How often all sites are asked which databases are in use; and when again, if one
  * has not been told the addresses of its hosts. */
 enum { SURVEY_US = 1000000, SHORTLY_US = 10000 };
 

@@ -206,9 +206,9 @@ static void take_login(
 	host_watch_renew(&w->watch);
 }
 
-/* A pool of the database that has clients, or lacks servers for min_pool_size, or
- * during a SWITCHOVER any that has logged in; *is_busy: some client has a server, or
- * waits for one. */
+/* A pool of the database that has clients, or else servers, which the next client gets
+ * at once, or lacks some for min_pool_size, or during a SWITCHOVER any that has logged
+ * in; *is_busy: some client has a server, or waits for one. */
 static const struct pool *pool_in_use(const struct database *db, bool *is_busy)
 {
 	const struct pool *pool, *found = NULL;
@@ -217,8 +217,9 @@ static const struct pool *pool_in_use(const struct database *db, bool *is_busy)
 		bool has_clients =
 		    !list_is_empty(&pool->clients) || !list_is_empty(&pool->waiting);
 		if (has_clients ||
-		    (!found && (pool_is_undersized(pool) ||
-				   (db->is_switching && pool->has_logged_in))))
+		    (!found &&
+			(pool_connected_count(pool) || pool_is_undersized(pool) ||
+			    (db->is_switching && pool->has_logged_in))))
 			found = pool;
 		*is_busy |= !list_is_empty(&pool->waiting) ||
 			    pool->slots[SLOT_ACTIVE].count > 0;

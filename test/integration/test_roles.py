@@ -184,6 +184,22 @@ def test_role_changes_on_idle_connections(make_pooler, fake):
 
 
 @pytest.mark.one_worker  # Each worker has its own records of hosts.
+def test_servers_that_nobody_uses_follow_the_roles(make_pooler, fake):
+    """The next client gets them at once, so the hosts are looked after also when the last client has left."""
+    first, second = Host(fake, 3, kind=13), Host(fake, 4, standby=True, kind=13)
+    pooler = make(make_pooler, [first, second], "read-write")
+    with pooler.connect() as client:
+        ask(client, "insert 1")
+    waiting.holds_for(lambda: any(s.is_monitors() for s in first.open_sessions()), 1.5, "the monitor stays")
+    first.change(standby=True)
+    second.change(standby=False)
+    pooler.wait_pool(sv_idle=0, sv_used=0)
+    with pooler.connect() as client:
+        ask(client, "insert 2")
+    assert (first.queries("insert 2"), second.queries("insert 2")) == (0, 1)
+
+
+@pytest.mark.one_worker  # Each worker has its own records of hosts.
 def test_role_changes_on_a_linked_connection(make_pooler, fake):
     """The client may finish its transaction; then the connection is closed."""
     host, other = Host(fake, 3, standby=True), Host(fake, 4, standby=True)
