@@ -16,8 +16,9 @@
  *
  * Lag: each answer of the primary in force is a sample (time, position).  A standby is
  * behind by the bytes between the newest sample and its own position, and by the time
- * between its answer and the oldest sample beyond its position.  So a primary at rest
- * makes nobody lag, and the first write after a rest does not either.
+ * from the oldest sample beyond its position to its answer, or to the primary's last
+ * one if that is earlier.  So a primary at rest makes nobody lag, the first write after
+ * a rest does not either, and nobody falls further behind a primary that is down.
  */
 #ifndef POOL_HOST_GROUP_H
 #define POOL_HOST_GROUP_H
@@ -60,6 +61,7 @@ struct host_group {
 	/* of the primary in force, the oldest first; some older ones are left out */
 	struct host_sample samples[HOST_SAMPLES];
 	size_t sample_count;
+	uint64_t heard_us; /* when it answered last, if there are samples */
 };
 
 /* What a decision has changed. */
@@ -77,7 +79,7 @@ void host_group_init(struct host_group *g);
  * in the group. */
 void host_group_adopt(struct host_group *g, const struct host_group_rules *rules,
     struct host_watch **hosts, size_t count);
-/* Its hosts are watched from now on: the database has clients. */
+/* Its hosts are watched from now on: the database has clients or servers. */
 void host_group_begin(struct host_group *g, uint64_t now_us);
 /* Nobody needs its hosts for now: the next decision begins like the first one, but for
  * the highest timeline. */

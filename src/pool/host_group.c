@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/time_us.h"
 
 /* How long the first decision waits for hosts that have not been tried: an older
  * primary must not be used because it was the first to answer. */
@@ -75,7 +76,6 @@ void host_group_rest(struct host_group *g)
 {
 	g->begun_us = 0;
 	g->is_settled = g->serves = false;
-	g->sample_count = 0;
 }
 
 /* ---- primaries ---- */
@@ -191,8 +191,15 @@ void host_group_note(struct host_group *g, const struct host_watch *w)
 
 	if (w != g->primary || r->role != HOST_PRIMARY || !r->position)
 		return;
-	if (g->sample_count && g->samples[g->sample_count - 1].position >= r->position)
-		return;
+	g->heard_us = r->at_us;
+	if (g->sample_count) {
+		uint64_t newest = g->samples[g->sample_count - 1].position;
+		if (newest == r->position)
+			return;
+		/* it has lost something in a crash, or was restored */
+		if (newest > r->position)
+			g->sample_count = 0;
+	}
 	if (g->sample_count == HOST_SAMPLES) {
 		/* leaves out every second one of the older samples */
 		size_t kept = 0;
@@ -222,7 +229,9 @@ static void measure(const struct host_group *g, struct host_member *m)
 		const struct host_sample *s = &g->samples[i];
 		if (s->position <= r->position)
 			continue;
-		v->lag_us = s->at_us < r->at_us ? r->at_us - s->at_us : 0;
+		/* a primary that is silent goes no further ahead */
+		uint64_t until_us = time_earlier(r->at_us, g->heard_us);
+		v->lag_us = s->at_us < until_us ? until_us - s->at_us : 0;
 		return;
 	}
 }

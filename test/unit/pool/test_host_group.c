@@ -184,6 +184,72 @@ static void hosts_that_are_needed_again_and_again(void **state)
 	scene_close(&s);
 }
 
+/* Both answer, and the standby lacks what the primary has written since it was at 100.
+ */
+static uint64_t lag_after(struct scene *s, uint64_t seconds, uint64_t position)
+{
+	s->now_us += seconds * second_us;
+	is_found(s, 0, HOST_UP, HOST_PRIMARY);
+	is_found(s, 1, HOST_UP, HOST_STANDBY);
+	s->watches[0].value.report.position = position;
+	s->watches[1].value.report.position = 100;
+	host_group_note(&s->group, &s->watches[0]);
+	decide(s);
+	return s->group.members[1].verdict.lag_us;
+}
+
+/* A primary that has gone writes nothing more, so that its standby, which may lack the
+ * last bytes for ever, goes on serving readers. */
+static void nobody_falls_behind_a_primary_that_is_down(void **state)
+{
+	(void)state;
+	struct scene s;
+
+	scene_open(&s);
+	lag_after(&s, 0, 100);
+	assert_int_equal(lag_after(&s, 1, 200), 0);
+	assert_int_equal(lag_after(&s, 2, 200), 2 * second_us);
+	is_found(&s, 0, HOST_DOWN, HOST_ROLE_UNKNOWN);
+	s.now_us += 60 * second_us;
+	s.watches[1].value.report.at_us = s.now_us;
+	decide(&s);
+	assert_int_equal(s.group.members[1].verdict.lag_us, 2 * second_us);
+	assert_int_equal(s.group.members[1].verdict.lag_bytes, 100);
+	scene_close(&s);
+}
+
+/* Clients that come now and then must not be sent to a standby that is behind, as if it
+ * had fallen behind when they came. */
+static void lag_is_remembered_while_nobody_needs_the_hosts(void **state)
+{
+	(void)state;
+	struct scene s;
+
+	scene_open(&s);
+	lag_after(&s, 0, 100);
+	lag_after(&s, 1, 200);
+	host_group_rest(&s.group);
+	s.now_us += 60 * second_us;
+	host_group_begin(&s.group, s.now_us);
+	assert_int_equal(lag_after(&s, 0, 300), 60 * second_us);
+	scene_close(&s);
+}
+
+/* It was restored, or a crash has lost what no standby ever got. */
+static void a_primary_that_goes_back_makes_nobody_lag(void **state)
+{
+	(void)state;
+	struct scene s;
+
+	scene_open(&s);
+	lag_after(&s, 0, 900);
+	lag_after(&s, 1, 900);
+	assert_int_equal(lag_after(&s, 1, 900), second_us);
+	assert_int_equal(lag_after(&s, 1, 100), 0);
+	assert_int_equal(s.group.members[1].verdict.lag_bytes, 0);
+	scene_close(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -192,6 +258,9 @@ int main(void)
 	    cmocka_unit_test(nothing_is_lost_before_it_was_tried),
 	    cmocka_unit_test(first_look_finds_nothing),
 	    cmocka_unit_test(hosts_that_are_needed_again_and_again),
+	    cmocka_unit_test(nobody_falls_behind_a_primary_that_is_down),
+	    cmocka_unit_test(lag_is_remembered_while_nobody_needs_the_hosts),
+	    cmocka_unit_test(a_primary_that_goes_back_makes_nobody_lag),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
