@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/time_us.h"
 #include "pool/host_group.h"
 #include "pool/hosts_role.h"
 #include "pool/pool_effective.h"
@@ -506,7 +507,8 @@ bool hosts_avoid(struct slot *slot, const char *text, uint64_t now_us)
 	mem_free(slot->pool_host->refusal);
 	slot->pool_host->refusal = mem_strdup(text);
 	pool->balance.avoids_some = true;
-	slot->pool_host->avoided_until_us = now_us + own_matter_us(pool);
+	slot->pool_host->avoided_until_us =
+	    now_us + time_earlier(own_matter_us(pool), HOSTS_RETRY_US);
 	if (hosts_has_other(pool, slot->pool_host->host))
 		return true;
 	slot->pool_host->avoided_until_us = 0;
@@ -523,9 +525,13 @@ void hosts_forgive(struct slot *slot)
 	if (slot->pool_host->host->verdict.value.state == HOST_REFUSES)
 		hosts_hint(db, slot->pool_host->host, &(struct host_report){0},
 		    db->catalog->seen_us);
+	slot->pool_host->avoided_until_us = 0;
+	if (!slot->pool_host->refusal)
+		return;
 	mem_free(slot->pool_host->refusal);
 	slot->pool_host->refusal = NULL;
-	slot->pool_host->avoided_until_us = 0;
+	/* a primary in reserve is not needed any more */
+	mark_misplaced(slot->pool);
 }
 
 void hosts_lose(struct database *db, const char *name, int port)

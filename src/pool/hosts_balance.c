@@ -256,22 +256,25 @@ static void note_wishes(struct pool *pool, const struct host *lent)
 	/* by how many clients the host is behind the one that was picked */
 	uint64_t lag = picked && due > picked->turns ? due - picked->turns : 0;
 
-	if (!picked || picked == lent || !hosts_may_serve(pool, lent))
+	/* the primary has stood in for standbys, and one may be tried again */
+	bool stood_in = lent->verdict.is_spare && !hosts_may_serve(pool, lent);
+
+	if (!picked || picked == lent || (!stood_in && !hosts_may_serve(pool, lent)))
 		return;
 	/* While a connection to it is opened, and so many clients wait that all servers
 	 * are always busy, the host falls no further behind than it makes up for soon.
 	 */
-	if (pool->waiting.count && picked->logins > picked->slow_logins &&
+	if (!stood_in && pool->waiting.count && picked->logins > picked->slow_logins &&
 	    lag > LAG_MAX / 4) {
 		picked->turns += lag - LAG_MAX / 4;
 		return;
 	}
-	if (!wants_more(pool, picked, lag))
+	if (stood_in ? picked->logins > 0 : !wants_more(pool, picked, lag))
 		return;
 	for (size_t i = 0; i < hosts->count; i++)
 		if (hosts->list[i] == picked)
 			pool->balance.wanted = i + 1;
-	pool->balance.wanted_lag = lag;
+	pool->balance.wanted_lag = stood_in ? UINT64_MAX : lag;
 	pool_schedule(pool);
 }
 
@@ -282,7 +285,8 @@ void hosts_assign(struct slot *slot)
 	if (!slot->pool_host)
 		return;
 	struct host *host = slot->pool_host->host;
-	if (pool->database->hosts.count > 1 && balance_of(pool) != LOAD_BALANCE_DISABLE)
+	if (pool->database->hosts.count > 1 &&
+	    (balance_of(pool) != LOAD_BALANCE_DISABLE || host->verdict.is_spare))
 		note_wishes(pool, host);
 	host->assignments++;
 	host->turns++;

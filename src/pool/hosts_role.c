@@ -119,6 +119,29 @@ static bool is_avoided(const struct pool *pool, const struct host *host)
 	       pool->database->catalog->seen_us < pool_host->avoided_until_us;
 }
 
+/* Whether the pool's last login there was refused. */
+static bool has_refused(const struct pool *pool, const struct host *host)
+{
+	const struct pool_host *pool_host =
+	    pool->balance.avoids_some ? pool_host_at(pool, host) : NULL;
+
+	return pool_host && pool_host->refusal;
+}
+
+/* Whether the primary, which is in reserve, is not needed: there is a standby. */
+static bool has_standby(const struct pool *pool,
+    bool (*is_out)(const struct pool *pool, const struct host *host))
+{
+	const struct hosts *hosts = &pool->database->hosts;
+
+	for (size_t i = 0; i < hosts->count; i++) {
+		const struct host *h = hosts->list[i];
+		if (h->verdict.is_fit && !h->is_down && !is_out(pool, h))
+			return true;
+	}
+	return false;
+}
+
 /* The monitor of hosts has told about it.  The role that a server has reported since
  * counts too, until the next verdict. */
 static bool is_fit_as_judged(
@@ -133,16 +156,9 @@ static bool is_fit_as_judged(
 		return false;
 	if (db->hosts.elected == host)
 		return has_role(db, host, &report);
-	bool is_fit = host->verdict.is_fit;
-	/* a primary in reserve is fit while all standbys refuse the pool's login */
-	if (!is_fit && host->verdict.is_spare) {
-		is_fit = true;
-		for (size_t i = 0; i < db->hosts.count; i++) {
-			const struct host *h = db->hosts.list[i];
-			if (h->verdict.is_fit && !h->is_down && !is_avoided(pool, h))
-				is_fit = false;
-		}
-	}
+	/* servers at a primary in reserve stay until a standby lets the pool in */
+	bool is_fit = host->verdict.is_fit ||
+		      (host->verdict.is_spare && !has_standby(pool, has_refused));
 	return is_fit &&
 	       (target_of(db) == TARGET_PREFER_STANDBY || has_role(db, host, &report));
 }
@@ -171,7 +187,8 @@ bool hosts_may_serve(const struct pool *pool, const struct host *host)
 			 !host->verdict.may_be_tried;
 
 	return !host->is_down && !is_untold && !host->slow_logins &&
-	       hosts_is_fit(pool, host) && !is_avoided(pool, host);
+	       hosts_is_fit(pool, host) && !is_avoided(pool, host) &&
+	       !(host->verdict.is_spare && has_standby(pool, is_avoided));
 }
 
 bool hosts_has_server(const struct pool *pool)

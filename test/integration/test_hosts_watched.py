@@ -290,10 +290,13 @@ def test_cold_pools_beside_a_host_that_refuses(make, pair, way, refusing):
         client.close()
 
 
-def test_a_primary_in_reserve(make, pair):
+@pytest.mark.parametrize("more", ["pool_size=4", "pool_size=1", "load_balance_hosts=disable"])
+def test_a_primary_in_reserve(make, pair, more):
     """The only standby refuses the pool's user, and lets the monitor in. It is used again when it lets in."""
     port = "select inet_server_port()"
-    pooler = make({"r": "prefer-standby"}, role_check_user="second_user", role_check_period=1)
+    pooler = make({"r": "prefer-standby"}, role_check_user="second_user")
+    pooler.databases["r"] = pair.entry("target_session_attrs=prefer-standby " + more)
+    pooler.change()
     with pooler.connect(database="r") as client:
         assert int(client.value(port)) == pair.standby.port
         settled(pooler, "r", pair, primary="unfit", standby="up")
@@ -304,12 +307,7 @@ def test_a_primary_in_reserve(make, pair):
         waiting.wait_for(lambda: int(client.value(port)) == pair.primary.port, "the primary is used", DEADLINE)
         assert state(pooler, "r", pair.standby) == "up"
         pair.standby.set_hba(["local replication all trust"] + postgres.hba_lines())
-
-        def is_back():
-            pooler.admin.query("RECONNECT r")
-            return int(client.value(port)) == pair.standby.port
-
-        waiting.wait_for(is_back, "the standby is used again", DEADLINE, pause=0.1)
+        waiting.wait_for(lambda: int(client.value(port)) == pair.standby.port, "the standby is used again", 5)
 
 
 def test_a_login_that_was_refused_is_tried_again_within_a_second(make, pair):
