@@ -357,7 +357,7 @@ def test_clients_that_leave_when_they_are_refused(make, pair):
     pair.standby.do("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'trust_user'")
     waiting.wait_for(lambda: not attempt(), "they are refused", DEADLINE)
     mark, begun = pooler.mark(), time.monotonic()
-    for _ in range(40):
+    while time.monotonic() < begun + 5:
         assert not attempt()
         time.sleep(0.1)  # They try again and again, for a while.
     told = pooler.log_since(mark).count(" WARNING no host of database")
@@ -368,7 +368,7 @@ def test_clients_that_leave_when_they_are_refused(make, pair):
 
 def test_a_host_that_hangs_is_not_said_to_refuse(make, pair):
     """It refused the login before. Clients wait for it then, and are told what is the matter now."""
-    pooler = make({"db": "read-write"}, query_wait_timeout=3, server_login_retry=60)
+    pooler = make({"db": "read-write"}, query_wait_timeout=2, server_login_retry=60)
     with pooler.connect(database="db") as client:
         assert client.value("select 1") == "1"
         settled(pooler, "db", pair)
@@ -427,7 +427,7 @@ def test_a_planned_switch_moves_readers(make, pair):
 @pytest.mark.parametrize("target", ["read-only", "standby", "prefer-standby"])
 def test_readers_leave_a_chosen_host_that_is_promoted(make, pair, target):
     """What SWITCHOVER has chosen keeps nobody from the standby that is there afterwards."""
-    pooler = make({"r": target})
+    pooler = make({"r": target}, role_check_period=1)
     with pooler.connect(database="r") as reader:
         reader.query("select 1")
         settled(pooler, "r", pair, primary="unfit", standby="up")
