@@ -12,7 +12,7 @@ import wire
 
 HUNG = 1
 DEADLINE = 12
-SETTINGS = {"pool_mode": "transaction", "host_hung_timeout": HUNG, "role_check_period": 1, "server_connect_timeout": 60,
+SETTINGS = {"pool_mode": "transaction", "host_hung_timeout": HUNG, "role_check_period": 0.5, "server_connect_timeout": 60,
             "query_wait_timeout": 100, "client_login_timeout": 100}
 
 
