@@ -207,8 +207,8 @@ static void take_login(
 }
 
 /* A pool of the database that has clients, or else servers, which the next client gets
- * at once, or lacks some for min_pool_size, or during a SWITCHOVER any that has logged
- * in; *is_busy: some client has a server, or waits for one. */
+ * at once, or is filled to min_pool_size without clients, or during a SWITCHOVER any
+ * that has logged in; *is_busy: some client has a server, or waits for one. */
 static const struct pool *pool_in_use(const struct database *db, bool *is_busy)
 {
 	const struct pool *pool, *found = NULL;
@@ -216,10 +216,11 @@ static const struct pool *pool_in_use(const struct database *db, bool *is_busy)
 	list_for (pool, &db->pools, db_node) {
 		bool has_clients =
 		    !list_is_empty(&pool->clients) || !list_is_empty(&pool->waiting);
+		bool is_filled =
+		    pool->user == db->forced_user && pool_is_undersized(pool);
 		if (has_clients ||
-		    (!found &&
-			(pool_connected_count(pool) || pool_is_undersized(pool) ||
-			    (db->is_switching && pool->has_logged_in))))
+		    (!found && (pool_connected_count(pool) || is_filled ||
+				   (db->is_switching && pool->has_logged_in))))
 			found = pool;
 		*is_busy |= !list_is_empty(&pool->waiting) ||
 			    pool->slots[SLOT_ACTIVE].count > 0;

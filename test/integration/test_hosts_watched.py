@@ -528,6 +528,18 @@ def test_at_rest(make, pair):
         assert not told
 
 
+def test_a_database_at_rest_can_be_dropped(make, pair):
+    """Neither its servers nor the monitor, which looks after them, keep it in use, and none is opened anew."""
+    pair.primary.do("create database shop owner trust_user")
+    pooler = make({"w": "read-write"}, session_state="keep", min_pool_size=1)
+    pooler.databases["shop"] = pooler.databases["w"].replace("dbname=postgres", "dbname=shop")
+    pooler.change()
+    with pooler.connect(database="shop") as client:
+        client.query("select 1")
+    with pooler.connect(database="w") as client:
+        assert client.query("drop database shop").tag == "DROP DATABASE"
+
+
 def test_an_older_primary_after_a_restart(make, pair, restart):
     """The new process knows which primary was in force, although that one is down."""
     port = "select inet_server_port()"
