@@ -232,7 +232,8 @@ void prepared_set_list(const struct prepared_set *s, struct prepared_item *items
 
 /* Texts of a set that goes to another thread: each is packed.  Nothing else may be done
  * with the set, until prepared_set_unpack finds each text in the registry that it
- * belongs to, or prepared_set_drop_packed frees it.  Texts with a body are left out.
+ * belongs to, or prepared_set_drop_packed frees it.  A text with a body has it only in
+ * the registry where it was made; elsewhere the set has to know its name, to close it.
  * -1: no memory; some are missing. */
 void prepared_set_pack(struct prepared_set **s);
 int prepared_set_unpack(struct prepared_set **s, struct prepared_registry *registry,

@@ -216,10 +216,10 @@ struct prepared_text *prepared_pack(const struct prepared_text *t)
 {
 	struct prepared_text *packed = mem_dup(t, sizeof(*t));
 
-	assert(!t->body);
 	prepared_store_share(packed->stored);
 	packed->registry = NULL;
 	packed->context = NULL;
+	packed->body = NULL;
 	return packed;
 }
 

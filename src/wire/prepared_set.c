@@ -225,24 +225,17 @@ static void drop(struct prepared_set *s, struct held_text *h)
 void prepared_set_pack(struct prepared_set **sp)
 {
 	struct prepared_set *s = *sp;
-	struct held_text *h, *after;
+	struct held_text *h;
 
 	if (!s)
 		return;
-	list_for_safe (h, after, &s->by_use, node) {
+	list_for (h, &s->by_use, node) {
 		struct prepared_text *text = h->text;
 		map_del(s->by_text, &h->text, sizeof(h->text));
-		/* the server may have such a text under a name that nobody uses any
-		 * more */
-		if (text->body)
-			drop(s, h);
-		else
-			h->text = prepared_pack(text);
+		h->text = prepared_pack(text);
 		text->servers--;
 		prepared_unref(text);
 	}
-	if (list_is_empty(&s->by_use))
-		free_set(sp);
 }
 
 int prepared_set_unpack(struct prepared_set **sp, struct prepared_registry *registry,
