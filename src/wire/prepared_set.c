@@ -216,12 +216,6 @@ void prepared_set_list(const struct prepared_set *s, struct prepared_item *items
 
 /* ---- between threads ---- */
 
-static void drop(struct prepared_set *s, struct held_text *h)
-{
-	list_remove(&s->by_use, &h->node);
-	mem_free(h);
-}
-
 void prepared_set_pack(struct prepared_set **sp)
 {
 	struct prepared_set *s = *sp;
@@ -254,7 +248,8 @@ int prepared_set_unpack(struct prepared_set **sp, struct prepared_registry *regi
 			h->text->servers++;
 			map_put(s->by_text, &h->text, sizeof(h->text), h);
 		} else {
-			drop(s, h);
+			list_remove(&s->by_use, &h->node);
+			mem_free(h);
 			failed = -1;
 		}
 	}
