@@ -780,3 +780,19 @@ def test_a_notice_of_parse_behind_a_client_that_wants_none(make_pooler, pg, stat
         for name in "ab":
             client.send(wire.parse(name, sql), wire.sync())
             assert client.finish().kinds() == "N1Z"
+
+
+def test_long_statements_stay_on_servers_that_move(make_pooler, pg):
+    """A worker that gets its server back knows what it has prepared there, also texts that do not go along."""
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings={
+        "pool_mode": "transaction", "workers": 2, "max_prepared_statements": 100})
+    clients = [pooler.connect() for _ in range(6)]
+    for number, client in enumerate(clients):
+        client.send(wire.parse("long", "select %d /* %s */" % (number, "x" * 2200000)) + wire.sync())
+        client.finish()
+    for _ in range(3):
+        for number, client in enumerate(clients):
+            client.send(wire.bind("", "long") + wire.execute() + wire.sync())
+            assert client.finish().value == str(number)
+    names = clients[0].query("select name from pg_prepared_statements").rows
+    assert len(names) == len(clients)

@@ -209,19 +209,3 @@ def test_load_that_jumps(tls_pooler, ca, workers):  # noqa: F811
     assert moved(pooler) > 0
     for client in clients:
         check(client, "after all")
-
-
-def test_long_statements_stay_on_servers_that_move(make_pooler, pg):
-    """A worker that gets its server back knows what it has prepared there, also texts that do not go along."""
-    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings=dict(
-        TRANSACTION, workers=2, max_prepared_statements=100))
-    clients = [pooler.connect() for _ in range(6)]
-    for number, client in enumerate(clients):
-        client.send(wire.parse("long", "select %d /* %s */" % (number, "x" * 2200000)) + wire.sync())
-        client.finish()
-    for _ in range(3):
-        for number, client in enumerate(clients):
-            client.send(wire.bind("", "long") + wire.execute() + wire.sync())
-            assert client.finish().value == str(number)
-    names = clients[0].query("select name from pg_prepared_statements").rows
-    assert len(names) == len(clients)
