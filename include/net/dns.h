@@ -15,7 +15,10 @@
 struct dns;
 struct dns_query; /* one waiting lookup */
 
-struct dns *dns_new(struct loop *loop, const char *resolv_conf, struct err *err);
+/* first_turn: of the addresses of each host, the one whose turn is first, counted from
+ * 0 and round; threads that connect to the same hosts spread over them. */
+struct dns *dns_new(
+    struct loop *loop, const char *resolv_conf, size_t first_turn, struct err *err);
 void dns_free(struct dns **dns);
 /* max_ttl_us and nxdomain_ttl_us: how long results and failures are used;
  * zone_check_us: how often the serials of zones are checked (0: never).  The new times
@@ -27,20 +30,14 @@ void dns_configure(struct dns *dns, uint64_t max_ttl_us, uint64_t nxdomain_ttl_u
  * their ports are 0.  count 0: the lookup failed, and err says why. */
 typedef void dns_done_fn(
     void *ctx, const struct sock_addr *addrs, size_t count, const struct err *err);
-/* Looks up a host, to connect to it.  Each lookup of the same host gets the addresses
- * rotated by one (round robin). */
+/* Looks up a host. */
 struct dns_query *dns_lookup(
     struct dns *dns, const char *host, dns_done_fn *done, void *ctx);
-/* The same for one who wants to know all addresses: it takes nobody's turn. */
-struct dns_query *dns_list(
-    struct dns *dns, const char *host, dns_done_fn *done, void *ctx);
-/* A connection to this address of the host has failed: the address is not the first one
- * when its turn comes next.  Whoever connects in step with others would otherwise get
- * the same address each time. */
+/* Which of its addresses to connect to next (round robin).  The host was found. */
+struct sock_addr dns_turn(struct dns *dns, const char *host);
+/* A connection to this address of the host has failed: the address loses its next turn.
+ * Whoever connects in step with others would otherwise get the same one each time. */
 void dns_avoid(struct dns *dns, const char *host, const struct sock_addr *addr);
-/* The first lookup of each host begins at this one of its addresses, counted from 0 and
- * round: threads that look up the same hosts spread over their addresses. */
-void dns_begin_at(struct dns *dns, size_t place);
 /* Cancels a lookup: done will not be called. */
 void dns_cancel(struct dns_query **query);
 

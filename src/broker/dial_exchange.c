@@ -417,6 +417,8 @@ static void dial_resolved(
     void *ctx, const struct sock_addr *addrs, size_t count, const struct err *err)
 {
 	struct server *server = ctx;
+
+	(void)addrs;
 	server->dial->query = NULL;
 	if (server->conn.is_doomed)
 		return;
@@ -429,7 +431,7 @@ static void dial_resolved(
 		return;
 	}
 	server->dial->is_looked_up = true;
-	dial_ip(server, addrs[0]);
+	dial_ip(server, dns_turn(server->conn.site->dns, dial_place(server)));
 }
 
 void dial_go(struct server *server)

@@ -109,7 +109,7 @@ void host_names_look(struct host_monitor *m)
 			n = find_or_add(m, name);
 			n->is_needed = true;
 			if (!n->query)
-				n->query = dns_list(m->site->dns, name, found, n);
+				n->query = dns_lookup(m->site->dns, name, found, n);
 		}
 	}
 	list_for_safe (n, next, &m->names, node)

@@ -324,11 +324,13 @@ static void peer_conn_resolved(
 {
 	struct peer_conn *peer_conn = ctx;
 
+	(void)addrs;
 	peer_conn->query = NULL;
 	if (count == 0)
 		peer_conn_ended(&peer_conn->conn, err);
 	else
-		peer_conn_ip(peer_conn, addrs[0]);
+		peer_conn_ip(
+		    peer_conn, dns_turn(peer_conn->conn.site->dns, peer_conn->host));
 }
 
 static void peer_conn_launch(

@@ -102,10 +102,10 @@ int site_build(struct site *site, const struct settings *settings,
 		return -1;
 	if (start_engine(site, settings, err) < 0)
 		return -1;
-	site->dns = dns_new(site->loop, settings->resolv_conf, err);
+	site->dns =
+	    dns_new(site->loop, settings->resolv_conf, workers ? index : 0, err);
 	if (!site->dns)
 		return -1;
-	dns_begin_at(site->dns, workers ? index : 0);
 	dns_on_change(site->dns, broker_lose_address, site);
 	dns_on_zone(site->dns, on_zone, site);
 	site->vars = vars_schema_new(settings->track_extra_parameters);

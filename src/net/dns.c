@@ -37,7 +37,7 @@ struct host {
 	struct later answer;
 	struct addr_set avoided; /* see dns_avoid */
 	uint64_t found_us;       /* when the result came */
-	size_t turn; /* index of the address that the next lookup gets first */
+	size_t turn;             /* see dns_turn: an index of set.addrs */
 	bool is_asking, is_failed, is_known, has_fresh;
 	/* borrowed */
 	struct dns *dns;
@@ -45,7 +45,6 @@ struct host {
 
 struct dns_query {
 	struct node node;
-	bool is_list; /* see dns_list */
 	dns_done_fn *done;
 	/* borrowed */
 	struct host *host;
@@ -181,35 +180,16 @@ static void adopt_fresh(struct host *h)
 	set_clear(&old);
 }
 
-/* The address that comes first in the next answer; one that is avoided loses its turn.
- */
-static size_t take_turn(struct host *h)
-{
-	for (size_t i = 0; i < h->set.count; i++) {
-		size_t at = h->turn++ % h->set.count;
-		if (!set_remove(&h->avoided, &h->set.addrs[at]))
-			return at;
-	}
-	return h->turn++ % h->set.count;
-}
-
 static void answer_one(struct host *h, struct dns_query *q)
 {
 	dns_done_fn *done = q->done;
 	void *ctx = q->ctx;
-	bool is_list = q->is_list;
 
 	mem_free(q);
-	if (h->is_failed) {
+	if (h->is_failed)
 		done(ctx, NULL, 0, &h->err);
-	} else {
-		size_t count = h->set.count, first = is_list ? 0 : take_turn(h);
-		struct sock_addr *addrs = mem_alloc(count * sizeof(*addrs));
-		for (size_t i = 0; i < count; i++)
-			addrs[i] = h->set.addrs[(first + i) % count];
-		done(ctx, addrs, count, NULL);
-		mem_free(addrs);
-	}
+	else
+		done(ctx, h->set.addrs, h->set.count, NULL);
 }
 
 static void answer_waiters(struct later *l)
@@ -431,7 +411,8 @@ void dns_reverse_cancel(struct dns_reverse **rp)
 
 /* ---- the interface ---- */
 
-struct dns *dns_new(struct loop *loop, const char *resolv_conf, struct err *err)
+struct dns *dns_new(
+    struct loop *loop, const char *resolv_conf, size_t first_turn, struct err *err)
 {
 	struct dns *dns = mem_zero(sizeof(*dns));
 
@@ -440,15 +421,11 @@ struct dns *dns_new(struct loop *loop, const char *resolv_conf, struct err *err)
 		return NULL;
 	}
 	dns->loop = loop;
+	dns->first_turn = first_turn;
 	dns->hosts = map_new();
 	list_init(&dns->reverses);
 	dns_zones_init(&dns->zones, &dns->channel, zone_changed);
 	return dns;
-}
-
-void dns_begin_at(struct dns *dns, size_t place)
-{
-	dns->first_turn = place;
 }
 
 void dns_free(struct dns **dp)
@@ -488,14 +465,13 @@ void dns_configure(struct dns *dns, uint64_t max_ttl_us, uint64_t nxdomain_ttl_u
 	dns_zones_configure(&dns->zones, zone_check_us);
 }
 
-static struct dns_query *look_up(
-    struct dns *dns, const char *host, bool is_list, dns_done_fn *done, void *ctx)
+struct dns_query *dns_lookup(
+    struct dns *dns, const char *host, dns_done_fn *done, void *ctx)
 {
 	struct host *h = find_or_add_host(dns, host);
 	struct dns_query *q = mem_zero(sizeof(*q));
 
 	q->host = h;
-	q->is_list = is_list;
 	q->done = done;
 	q->ctx = ctx;
 	list_push_back(&h->waiters, &q->node);
@@ -509,16 +485,16 @@ static struct dns_query *look_up(
 	return q;
 }
 
-struct dns_query *dns_lookup(
-    struct dns *dns, const char *host, dns_done_fn *done, void *ctx)
+struct sock_addr dns_turn(struct dns *dns, const char *host)
 {
-	return look_up(dns, host, false, done, ctx);
-}
+	struct host *h = map_get_str(dns->hosts, host);
 
-struct dns_query *dns_list(
-    struct dns *dns, const char *host, dns_done_fn *done, void *ctx)
-{
-	return look_up(dns, host, true, done, ctx);
+	for (size_t i = 0; i < h->set.count; i++) {
+		size_t at = h->turn++ % h->set.count;
+		if (!set_remove(&h->avoided, &h->set.addrs[at]))
+			return h->set.addrs[at];
+	}
+	return h->set.addrs[h->turn++ % h->set.count];
 }
 
 void dns_avoid(struct dns *dns, const char *host, const struct sock_addr *addr)

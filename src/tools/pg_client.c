@@ -312,7 +312,7 @@ static int build(struct pg_client *r, struct config *config, struct err *err)
 	site->tls = tls_setup_new(config, err);
 	if (!site->tls)
 		return -1;
-	site->dns = dns_new(site->loop, config->settings.resolv_conf, err);
+	site->dns = dns_new(site->loop, config->settings.resolv_conf, 0, err);
 	if (!site->dns)
 		return -1;
 	site->vars = vars_schema_new("");

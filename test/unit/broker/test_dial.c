@@ -628,7 +628,7 @@ static void look_up_is_given_up_with_its_server(void **state)
 	assert_int_equal(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
 	close(fd);
 	struct stage *stage = stage_new("", "server_connect_timeout = 0.05\n");
-	stage->site.dns = dns_new(stage->site.loop, path, &err);
+	stage->site.dns = dns_new(stage->site.loop, path, 0, &err);
 	unlink(path);
 	assert_non_null(stage->site.dns);
 	struct database *db = catalog_find_database(stage->site.catalog, "d");
