@@ -186,6 +186,7 @@ ALL = (
     Database("unnamed-insert", "insert by unnamed statements", INSERT),
     Database("block", "BEGIN, select, COMMIT in three round trips, unnamed statements", BLOCK),
     Database("block-far", "the same by clients 1 ms away", FAR_BLOCK),
+    Database("named", "point select by named statements", POINT, ("-M", "prepared"), is_about_database=False),
     Database("together", "select 1, simple protocol", "select 1;\n", ("-M", "simple"), is_about_database=False),
     Database("together-8", "point select by unnamed statements, 8 clients", POINT, client_count=8,
              is_about_database=False),
