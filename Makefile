@@ -597,7 +597,7 @@ help:
 	@echo 'make                     build $(BUILD)/release/pgbouncer'
 	@echo 'make VARIANT=V           debug, asan (with UBSan), tsan, cov or fuzz, each in $(BUILD)/V'
 	@echo 'make demo                build, then start a scratch PostgreSQL and the pooler and compare them'
-	@echo 'make check               run every test; installs packages that are missing'
+	@echo 'make check               run the tests, of which some take turns from commit to commit; installs what is missing'
 	@echo 'make install uninstall   prefix=/usr/local, DESTDIR=; units, account, manual pages, examples'
 	@echo 'make install-config      a first configuration in sysconfdir=/etc, where there is none'
 	@echo 'make dist                $(BUILD)/pgbouncer-VERSION.tar.gz, the same bytes from the same commit'
