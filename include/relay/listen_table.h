@@ -45,7 +45,7 @@ struct listen_message {
 struct listen_pool {
 	struct map *channels;   /* struct listen_channel by name */
 	struct list clients;    /* struct listening by .node */
-	struct listen_hub *hub; /* owned: the connection is at this site; or NULL */
+	struct listen_hub *hub; /* owned: the newest connection at this site; or NULL */
 	size_t key_len;
 	char key[]; /* names of database and user, each with its NUL */
 };

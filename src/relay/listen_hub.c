@@ -29,6 +29,7 @@ struct hub_command {
 
 struct listen_hub {
 	struct server *server;
+	struct listen_hub *before; /* of the same pool: it is being closed; or NULL */
 	struct listen_pool *pool;
 	uint64_t id;
 	struct listen_sender_hub known;
@@ -39,10 +40,12 @@ struct listen_hub {
 
 static struct listen_hub *hub_of(const struct server *server)
 {
-	const struct listen_pool *pool =
-	    listen_table_pool(server->conn.site, server->slot.pool);
+	struct listen_hub *hub =
+	    listen_table_pool(server->conn.site, server->slot.pool)->hub;
 
-	return pool->hub;
+	while (hub->server != server)
+		hub = hub->before;
+	return hub;
 }
 
 static atomic_ullong *place_of(const struct server *server)
@@ -205,7 +208,7 @@ static void hub_closed(struct conn *conn, const char *reason)
 {
 	struct server *server = conn_server(conn);
 	struct site *site = conn->site;
-	struct listen_hub *hub = hub_of(server);
+	struct listen_hub *hub = hub_of(server), **at_hub = &hub->pool->hub;
 	unsigned long long id = hub->id;
 	struct hub_channel *channel;
 	uint64_t sites = 0;
@@ -235,7 +238,9 @@ static void hub_closed(struct conn *conn, const char *reason)
 		}
 		mem_free(c);
 	}
-	hub->pool->hub = NULL;
+	while (*at_hub != hub)
+		at_hub = &(*at_hub)->before;
+	*at_hub = hub->before;
 	listen_table_leave(site, hub->pool);
 	mem_free(hub);
 	server_leave(server, reason);
@@ -405,6 +410,7 @@ void listen_hub_begin(struct server *server, const struct listening *first)
 	hub->id = first->hub_id;
 	hub->channels = map_new();
 	list_init(&hub->commands);
+	hub->before = hub->pool->hub;
 	hub->pool->hub = hub;
 	hub->known = (struct listen_sender_hub){
 	    .id = hub->id, .key = hub->pool->key, .key_len = hub->pool->key_len};

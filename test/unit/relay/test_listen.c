@@ -13,6 +13,7 @@
 #include "handoff/handoff.h"
 #include "handoff/record.h"
 #include "pool/pins.h"
+#include "relay/listen_hub.h"
 
 /* clang-format off: needs some of the headers above */
 #include <cmocka.h>
@@ -101,9 +102,9 @@ static void notify(const char *channel, const char *payload)
 }
 
 /* The client listens to "news", and the pool has another server. */
-static void begin(const char *settings)
+static void begin_with(const char *entry, const char *settings)
 {
-	stage = stage_new("pool_size=2", settings);
+	stage = stage_new(entry, settings);
 	stage_pair(stage, &client, &hub);
 	peer_text(client, 'Q', "listen news");
 	peer_hear(hub, 'Q');
@@ -117,6 +118,11 @@ static void begin(const char *settings)
 	answer_fence();
 	peer_answer(server, "SELECT 1", 'I');
 	peer_hear(client, 'Z');
+}
+
+static void begin(const char *settings)
+{
+	begin_with("pool_size=2", settings);
 }
 
 /* Another client has sent LISTEN "news", and its server has run it. */
@@ -233,6 +239,35 @@ static void connection_ends_with_the_last_who_listens(void **state)
 	peer_hear(other, 'A');
 	assert_string_equal(peer_heard(client), "");
 	peer_close(other);
+	assert_string_equal(peer_last_words(hub), "X");
+	assert_int_equal(pins_count(stage_pool(stage)), 0);
+	stage_free(&stage);
+}
+
+/* The last client that listens, which has another worker, leaves, and in the same turn
+ * the server of the next one tells what it listens to. */
+static void connection_begins_while_the_one_before_it_ends(void **state)
+{
+	static const char key[] = "d\0u";
+	struct listen_message *m =
+	    listen_table_message(key, sizeof(key), NULL, "news", sizeof("news"));
+
+	(void)state;
+	begin_with("pool_size=3 max_pinned_servers=2", KEEP);
+	m->hub_id = atomic_load(&stage_pool(stage)->part.whole->listener);
+	struct peer *next = ask_to_listen();
+	peer_hear(server, 'S');
+	listen_hub_drop(&stage->site, m);
+	mem_free(m);
+	put_answer(server, "more");
+	assert_string_equal(peer_hear(next, 'Z'), "C:LISTEN Z:I");
+	assert_string_equal(peer_last_words(hub), "X");
+	/* the other one listens on, and ends with its last client */
+	hub = server;
+	notify("more", "1");
+	assert_string_equal(peer_hear(next, 'A'), "A");
+	assert_int_equal(pins_count(stage_pool(stage)), 1);
+	peer_close(next);
 	assert_string_equal(peer_last_words(hub), "X");
 	assert_int_equal(pins_count(stage_pool(stage)), 0);
 	stage_free(&stage);
@@ -880,6 +915,7 @@ int main(void)
 	    cmocka_unit_test(notifications_reach_all_who_listen),
 	    cmocka_unit_test(they_wait_for_the_end_of_the_transaction),
 	    cmocka_unit_test(connection_ends_with_the_last_who_listens),
+	    cmocka_unit_test(connection_begins_while_the_one_before_it_ends),
 	    cmocka_unit_test(who_listened_once_goes_to_another_process),
 	    cmocka_unit_test(channel_ends_with_the_last_who_listens_to_it),
 	    cmocka_unit_test(rollback_takes_an_unlisten_back),
