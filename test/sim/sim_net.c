@@ -30,6 +30,7 @@ struct replay {
 	struct event event;
 	struct end *to;
 	bool is_fin;
+	bool is_reset;
 	size_t len;
 	uint8_t bytes[];
 };
@@ -442,15 +443,44 @@ static void was_reset(struct event *e)
 	break_both(container_of(e, struct wire, death), ECONNRESET);
 }
 
+static uint64_t arrival(struct end *to)
+{
+	struct wire *w = to->wire;
+	uint64_t at_us =
+	    world.now_us + w->latency_us + draw_below(&w->rng, w->latency_us + 1);
+
+	if (draw_fault(&w->rng, FAULT_LATE, 3000))
+		at_us += draw_between(
+		    &w->rng, 1000, draw_chance(&w->rng, 100) ? 20000000 : 400000);
+	if (at_us < to->last_us)
+		at_us = to->last_us;
+	return to->last_us = at_us;
+}
+
+static void arrived(struct event *event);
+
+/* The reset overtakes nothing that was sent before it, as on a real network. */
+static void send_reset(struct end *to)
+{
+	struct replay *s;
+
+	if (to->wire->is_local) {
+		end_break(to, ECONNRESET);
+		return;
+	}
+	s = mem_zero(sizeof(*s));
+	s->to = to;
+	s->is_reset = true;
+	s->event.run = arrived;
+	to->wire->refs++;
+	event_at(&s->event, arrival(to));
+}
+
 static void deliver(struct end *to, const uint8_t *bytes, size_t len, bool is_fin)
 {
-	const struct wire *w = to->wire;
-	bool is_lost = w->dead_us && world.now_us >= w->dead_us;
-
-	if (!is_lost && !to->is_open && (len || !is_fin)) {
-		/* nobody is there any more */
-		end_break(to->peer, ECONNRESET);
-	} else if (!is_lost && to->is_open && !to->is_reset) {
+	if (!to->is_open && len) {
+		send_reset(to->peer); /* nobody is there any more */
+	} else if (to->is_open && !to->is_reset) {
 		buf_put(&to->in, bytes, len);
 		to->has_fin = to->has_fin || is_fin;
 		end_wake(to,
@@ -464,25 +494,15 @@ static void arrived(struct event *event)
 {
 	struct replay *s = container_of(event, struct replay, event);
 	struct wire *w = s->to->wire;
+	bool is_lost = w->dead_us && world.now_us >= w->dead_us;
 
 	s->to->flying -= s->len;
-	deliver(s->to, s->bytes, s->len, s->is_fin);
+	if (!is_lost && s->is_reset)
+		end_break(s->to, ECONNRESET);
+	else if (!is_lost)
+		deliver(s->to, s->bytes, s->len, s->is_fin);
 	mem_free(s);
 	wire_unref(w);
-}
-
-static uint64_t arrival(struct end *to)
-{
-	struct wire *w = to->wire;
-	uint64_t at_us =
-	    world.now_us + w->latency_us + draw_below(&w->rng, w->latency_us + 1);
-
-	if (draw_fault(&w->rng, FAULT_LATE, 3000))
-		at_us += draw_between(
-		    &w->rng, 1000, draw_chance(&w->rng, 100) ? 20000000 : 400000);
-	if (at_us < to->last_us)
-		at_us = to->last_us;
-	return to->last_us = at_us;
 }
 
 static void send_segment(
@@ -637,16 +657,9 @@ static void end_close(struct end *e, bool is_reset)
 	e->file = NULL;
 	e->actor = NULL;
 	if (!e->is_reset && e->is_connected) {
-		if (w->is_local && e->in.len > e->in_from) {
-			end_break(e->peer, ECONNRESET);
-		} else if (is_reset || e->in.len > e->in_from) {
+		if (is_reset || e->in.len > e->in_from) {
 			e->has_sent_fin = true;
-			/* the reset overtakes nothing */
-			struct replay *s = mem_zero(sizeof(*s));
-			s->to = e; /* arrives at a closed end: the peer is told */
-			s->event.run = arrived;
-			w->refs++;
-			event_at(&s->event, arrival(e->peer));
+			send_reset(e->peer);
 		} else {
 			end_shut(e);
 		}
