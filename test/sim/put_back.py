@@ -46,6 +46,8 @@ FAULTS = [
         "--faults", str(1 | 2 | 8 | 32)], [
         ("src/relay/params.c", "bool is_undone = server->link.params.is_applying && server->status == 'E';",
          "bool is_undone = false;")]),
+    ("a connection that listens begins while the one before it ends", ["--workers", "3"], [
+        ("src/relay/listen_hub.c", "while (hub->server != server)", "while (false)")]),
 ]
 
 

@@ -82,6 +82,8 @@ struct world {
 		unsigned starts;  /* of a thousand parameters in startup packets */
 		unsigned crowd;   /* of a thousand logins: to one pool */
 		unsigned crowded; /* which */
+		unsigned hears;   /* of a thousand logins that keep state: to listen */
+		unsigned turn_us; /* so long takes a turn of the loop at most */
 		/* so long does a server take at most to handle a request to cancel */
 		unsigned cancel_us;
 	} habits;

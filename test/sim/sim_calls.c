@@ -475,13 +475,14 @@ static void stall(uint64_t most_us)
 		world.now_us = until_us;
 }
 
-/* A turn of the loop takes some time, and sometimes the process stands still, or one of
- * its threads. */
+/* A turn of the loop takes some time, in which more can arrive, and sometimes the
+ * process stands still, or one of its threads. */
 static void pass_time(void)
 {
 	bool is_takeover = takeover_is_young();
 
-	world.now_us += draw_between(&world.rng, 1, 15);
+	world.now_us += draw_between(
+	    &world.rng, 1, world.counts.logins ? world.habits.turn_us : 15);
 	if (process_site() &&
 	    draw_fault(&world.rng, FAULT_STALLS, is_takeover ? 10000 : 20))
 		stall(is_takeover && draw_chance(&world.rng, 300) ? 15000000 : 2000000);

@@ -157,6 +157,9 @@ struct verdict __wrap_queue_grant(
 	const struct catalog *c = pool->database->catalog;
 	uint64_t since_us =
 	    request->state == REQUEST_WAITING ? request->queued_us : now_us;
+	/* no server changes workers during a takeover */
+	if (central_is_frozen(c->view.central))
+		world.stalled_us = world.now_us;
 	bool is_calm =
 	    world.now_us > world.stalled_us + 10 * ORDER_US && !is_held(pool);
 

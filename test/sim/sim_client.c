@@ -101,6 +101,7 @@ struct client {
 	bool is_session, is_statement; /* the mode of its pool */
 	bool is_kept;                  /* its session state is kept */
 	bool is_in_crowd;              /* of those who use one pool */
+	bool is_hearer;                /* it listens and soon leaves */
 	struct hearing hearing[CHANNELS];
 	long temp;       /* the number of its temporary table; 0: none */
 	unsigned number; /* of its last tag */
@@ -345,6 +346,8 @@ static void ask_kept(struct client *c)
 	int channel = (int)draw_below(&c->rng, CHANNELS);
 	char sql[80];
 
+	if (c->is_hearer)
+		kind = draw_between(&c->rng, 15, 50);
 	if (kind < 15 && c->status == 'I') {
 		bool is_made = !c->temp;
 		long number = is_made ? ++last_temp : c->temp;
@@ -354,7 +357,8 @@ static void ask_kept(struct client *c)
 		ask_with_effect(c, sql, is_made ? "CREATE TABLE" : "DROP TABLE",
 		    is_made ? MAKES_TEMP : DROPS_TEMP, 0)
 		    ->size = number;
-	} else if (kind < 40 && !c->hearing[channel].may) {
+	} else if (kind < 40 && !c->hearing[channel].may &&
+		   c->is_hearer == (world.habits.hears > 0)) {
 		c->hearing[channel].may = true;
 		snprintf(sql, sizeof(sql), "LISTEN ch%d", channel);
 		ask_with_effect(c, sql, "LISTEN", LISTENS, channel);
@@ -650,7 +654,9 @@ static void forget_connection(struct client *c)
 		c->is_dead = true;
 	else
 		event_in(&c->next, draw_between(&c->rng, 1000,
-				       draw_chance(&c->rng, 300) ? 30000000 : 500000));
+				       c->is_hearer                ? 3000
+				       : draw_chance(&c->rng, 300) ? 30000000
+								   : 500000));
 }
 
 static void leave(struct client *c, bool is_reset)
@@ -745,7 +751,11 @@ static void connect_now(struct client *c)
 	c->is_statement = strcmp(c->database, "stmt") == 0;
 	/* those of session mode keep a server for as long */
 	bool is_long = draw_chance(&c->rng, 300) && !c->is_session;
-	c->left = (unsigned)draw_between(&c->rng, 1, is_long ? 400 : 30);
+	c->is_hearer = c->is_kept && draw_chance(&c->rng, world.habits.hears);
+	c->left = (unsigned)draw_between(&c->rng, 1,
+	    c->is_hearer ? 3
+	    : is_long    ? 400
+			 : 30);
 	c->state = CONNECTING;
 	c->progress_us = world.now_us;
 	address_of(c, &from);
@@ -865,7 +875,7 @@ static void is_ready(struct client *c, uint8_t status)
 	world.counts.queries++;
 	world.counts.transactions += status == 'I';
 	if (!c->count)
-		event_in(&c->next, draw_chance(&c->rng, 100)
+		event_in(&c->next, draw_chance(&c->rng, 100) && !c->is_hearer
 				       ? draw_between(&c->rng, 1000,
 					     c->status == 'I' ? 20000000 : 3000000)
 				       : draw_below(&c->rng, 2000));
@@ -1215,7 +1225,8 @@ static void ask_something(struct client *c)
 {
 	uint64_t kind = draw_below(&c->rng, 100);
 
-	if (c->is_kept && c->status != 'E' && draw_chance(&c->rng, 200))
+	if (c->is_kept && c->status != 'E' &&
+	    (c->is_hearer || draw_chance(&c->rng, 200)))
 		ask_kept(c);
 	else if (c->status == 'E' || (c->status == 'T' && kind < 30))
 		ask_end(c);

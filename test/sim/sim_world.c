@@ -201,6 +201,7 @@ void world_init(const struct sim_options *options)
 	world.habits.crowd = one_of(&rng, 0, 900, 500);
 	world.habits.crowded = (unsigned)draw(&rng);
 	world.habits.cancel_us = one_of(&rng, 0, 3000, 20000);
+	world.habits.turn_us = one_of(&rng, 15, 15, 1500);
 	/* requests to cancel that come late, to what is short, in every eighth run */
 	if (draw_chance(&rng, 125)) {
 		world.habits.cancels = 250000;
@@ -208,5 +209,12 @@ void world_init(const struct sim_options *options)
 		world.habits.work_us = 2000;
 		world.habits.cancel_us = 3000;
 		world.habits.sets = 250;
+	}
+	/* few that listen at a time, and they come and go, in every eighth run */
+	if (draw_chance(&rng, 125)) {
+		world.habits.crowd = 900;
+		world.habits.crowded = 4;
+		world.habits.hears = 1000;
+		world.habits.turn_us = 3000;
 	}
 }
