@@ -159,6 +159,9 @@ static void full_buffer_fails_without_harm(void **state)
 	buf_done(&small);
 	codec_put_bind_text(&out, NULL, 65536);
 	assert_true(out.failed);
+	small = (struct buf){.len = (size_t)INT32_MAX + 1};
+	codec_end(&small, 0);
+	assert_true(small.failed);
 }
 
 static int walk_params(const void *body, size_t len, unsigned *count)

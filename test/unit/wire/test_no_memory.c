@@ -331,7 +331,12 @@ static void answers_stay_owed(void **state)
 		struct pipeline p, copy;
 		pipeline_init(&p);
 		pipeline_init(&copy);
-		bool fails = is_refused_by(owe_many(&p));
+		copy.is_uncertain = true;
+		bool fails = is_refused_by(pipeline_ask(&copy));
+		assert_int_equal(pipeline_count(&copy), fails ? 0 : 3);
+		pipeline_done(&copy);
+		pipeline_init(&copy);
+		fails = is_refused_by(owe_many(&p));
 		for (uint32_t i = 0; i < pipeline_count(&p); i++)
 			assert_int_equal(pipeline_at(&p, i)->tag, i);
 		if (!fails)

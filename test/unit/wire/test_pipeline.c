@@ -323,6 +323,21 @@ static void test_late_copy_messages(void **state)
 	settled(true);
 }
 
+/* What a client sends without an end must not take all memory. */
+static void test_answers_owed_have_a_limit(void **state)
+{
+	uint32_t count = 0;
+
+	(void)state;
+	while (
+	    count < UINT32_C(1) << 21 && pipeline_owe(&p, 'P', OWED_CLIENT, count) == 0)
+		count++;
+	assert_int_equal(count, 1 << 20);
+	assert_int_equal(pipeline_count(&p), count);
+	forwards("1");
+	assert_int_equal(pipeline_owe(&p, 'P', OWED_CLIENT, count), 0);
+}
+
 static void waits(const char *types, bool is)
 {
 	for (; *types; types++)
@@ -676,6 +691,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    CASE(test_simple_query),
 	    CASE(test_unasked),
+	    CASE(test_answers_owed_have_a_limit),
 	    CASE(test_out_of_order_in_query),
 	    CASE(test_status_byte),
 	    CASE(test_extended),

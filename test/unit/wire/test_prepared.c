@@ -166,6 +166,8 @@ static void test_parse_and_close_as_sent(void **state)
 	buf_clear(&b);
 	prepared_put_close(t->name, &b);
 	assert_bytes(&b, close, sizeof(close));
+	prepared_put_parse_begin(t, INT32_MAX, &b);
+	assert_true(b.failed);
 	buf_done(&b);
 	prepared_unref(t);
 }
@@ -291,6 +293,7 @@ static void test_set_cleared(void **state)
 
 	(void)state;
 	prepared_set_clear(&set);
+	prepared_set_drop_packed(&set);
 	assert_int_equal(prepared_set_add(&set, a), 0);
 	assert_int_equal(prepared_set_add(&set, b), 0);
 	prepared_unref(a);

@@ -348,6 +348,12 @@ static void status_in_the_order_of_the_server(void **state)
 	codec_put_parameter_status(&wanted, "search_path", "public");
 	assert_int_equal(out.len, wanted.len);
 	assert_memory_equal(out.bytes, wanted.bytes, out.len);
+	/* what another process has given may be broken */
+	reported.bytes[4]++;
+	buf_clear(&out);
+	vars_put_status(&client, &server, &reported, &out);
+	assert_int_equal(
+	    out.len, wanted.len - sizeof("S....zeta.1") - sizeof("S....alpha."));
 	buf_done(&reported);
 	buf_done(&wanted);
 }
