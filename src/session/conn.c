@@ -165,8 +165,6 @@ static void conn_walk_held(struct conn *conn)
 	uint32_t from = conn->held_from, len = conn->held_len;
 	conn->held = NULL;
 	conn->held_from = conn->held_len = conn->held_until = 0;
-	if (!block)
-		return;
 	conn_walk(conn, block, block->bytes + from, len);
 	block_unref(block);
 }

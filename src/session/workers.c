@@ -362,8 +362,6 @@ unsigned workers_begin_broadcast(struct site *control)
 
 void workers_follow_broadcast(struct site *site, unsigned number)
 {
-	if (!site->worker)
-		return;
 	site->worker->broadcast = number;
 	if (site->catalog)
 		site->catalog->view.broadcast = number;

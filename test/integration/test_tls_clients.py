@@ -386,6 +386,12 @@ def test_set_of_tls_settings(tls_pooler, ca):
     assert pooler.config()["client_tls_cert_file"] == "/nonexistent"
     assert is_believed(pooler, ca)
     pooler.set("client_tls_cert_file", ca.server.cert_file)
+    # without a file every certificate of a public authority would be taken
+    pooler.set("client_tls_ca_file", "")
+    result = pooler.admin.query("SET client_tls_sslmode = 'verify-ca'")
+    assert result.notices[0].text() == ("TLS settings could not be applied, still using old "
+                                        "configuration")
+    assert is_believed(pooler, ca)
     pooler.set("client_tls_sslmode", "require")
     assert pooler.refusal() == "SSL required"
 

@@ -8,11 +8,14 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "../stage/stage_sites.h"
 #include "auth/scram.h"
 #include "pool/credentials.h"
 #include "session/cancel_keys.h"
+#include "session/dispatch.h"
 #include "session/migrate.h"
 #include "session/workers.h"
 #include "wire/prepared.h"
@@ -414,6 +417,27 @@ static void nobody_arrives_at_the_end(void **state)
 	scene_close(&s);
 }
 
+static void who_connects_at_the_end_is_closed(void **state)
+{
+	(void)state;
+	const struct sock_addr remote = {.family = AF_UNIX};
+	struct scene s;
+	int fds[2];
+	char c;
+
+	scene_open(&s, "");
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	struct worker *to = workers_pick(s.sites.workers);
+	assert_int_equal(workers_client_count(&s.here->site), 2);
+	s.here->site.shutdown = SHUTDOWN_NOW;
+	dispatch_send(to, fds[0], &remote, true);
+	turn(&s);
+	assert_int_equal(recv(fds[1], &c, 1, MSG_DONTWAIT), 0);
+	assert_int_equal(workers_client_count(&s.here->site), 1);
+	close(fds[1]);
+	scene_close(&s);
+}
+
 /* ---- the choice ---- */
 
 static void work(struct scene *s, struct peer *client, int times)
@@ -505,6 +529,7 @@ int main(void)
 	    cmocka_unit_test(who_has_closed_is_forgotten),
 	    cmocka_unit_test(limits_count_each_client_once),
 	    cmocka_unit_test(nobody_arrives_at_the_end),
+	    cmocka_unit_test(who_connects_at_the_end_is_closed),
 	    cmocka_unit_test(half_of_the_work_goes),
 	    cmocka_unit_test(one_that_does_it_all_stays),
 	    cmocka_unit_test(who_leaves_is_not_counted),
