@@ -362,6 +362,7 @@ unsigned workers_begin_broadcast(struct site *control)
 
 void workers_follow_broadcast(struct site *site, unsigned number)
 {
+	assert(site->worker);
 	site->worker->broadcast = number;
 	if (site->catalog)
 		site->catalog->view.broadcast = number;
