@@ -325,6 +325,8 @@ static void killed_pools(void **state)
 	fixture_pool(&w, "b", "u");
 	fixture_join(a, &request);
 	catalog_kill(w.c, NULL, "database removed");
+	/* the one that is dying is not killed once more */
+	catalog_kill(w.c, NULL, "database removed");
 	assert_int_equal(w.kill_count, 1);
 	assert_int_equal(w.freed, 1);
 	assert_true(catalog_find_database(w.c, "a")->paused);

@@ -444,17 +444,18 @@ static void a_slow_login_takes_no_room(void **state)
 	}
 }
 
-static void all_down_is_waited_for(void **state)
+static void check_all_down(const char *keys)
 {
 	struct pool_request a;
 	struct hosts_fixture t;
 
-	(void)state;
-	hosts_fixture_init(&t, "", "server_login_retry=10\n");
+	hosts_fixture_init(&t, keys, "server_login_retry=10\n");
 	t.dead = "abc";
 	hosts_fixture_ask(&t, t.pool, &a);
 	assert_null(a.slot);
-	assert_string_equal(t.dialed, "abc");
+	assert_int_equal(strlen(t.dialed), 3);
+	for (size_t i = 0; i < 3; i++)
+		assert_non_null(strchr(t.dialed, "abc"[i]));
 	assert_true(t.pool->failure.kind);
 	/* the monitor's next word is waited for */
 	struct verdict v = fixture_next(&t.w, t.pool, VERDICT_NONE);
@@ -464,10 +465,18 @@ static void all_down_is_waited_for(void **state)
 	assert_true(fixture_was_scheduled(&t.w, t.pool));
 	hosts_fixture_serve(&t, t.pool);
 	assert_non_null(a.slot);
-	assert_string_equal(t.dialed, "abcb");
+	assert_string_equal(t.dialed + 3, "b");
 	assert_false(t.pool->failure.kind);
 	hosts_fixture_give(&t, &a);
 	hosts_fixture_done(&t);
+}
+
+static void all_down_is_waited_for(void **state)
+{
+	(void)state;
+	check_all_down("");
+	check_all_down("load_balance_hosts=random");
+	check_all_down("load_balance_hosts=disable");
 }
 
 /* A wrong password does not mark the host as down, but the next one is tried.  When all

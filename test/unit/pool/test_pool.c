@@ -391,6 +391,14 @@ static void an_old_server_closes_without_another(void **state)
 	pool_gone(&slots[0], w.now);
 	w.c->paused = false;
 	fixture_next(&w, pool, VERDICT_NONE);
+	/* while connections fail */
+	fixture_ask(&w, &requests[0], VERDICT_WAIT);
+	fixture_dial(&w, pool, &slots[0], VERDICT_GRANT);
+	w.now += 200 * SECOND;
+	pool->failure.kind = FAILURE_LOST;
+	fixture_give(&w, &slots[0], VERDICT_RETIRE);
+	pool->failure.kind = 0;
+	pool_gone(&slots[0], w.now);
 	/* when nobody has used it for a minute */
 	fixture_ask(&w, &requests[0], VERDICT_WAIT);
 	fixture_dial(&w, pool, &slots[0], VERDICT_GRANT);
@@ -1078,6 +1086,9 @@ static void one_cancel_may_always_go(void **state)
 	assert_false(pool_may_dial_cancel(pool));
 	pool_gone(&slots[2], w.now);
 	assert_true(pool_may_dial_cancel(pool));
+	catalog_kill(w.c, pool->database, "database removed");
+	assert_false(pool_may_dial_cancel(pool));
+	assert_null(catalog_durations_of(pool));
 	LEAVE(&w, slots, requests);
 }
 
