@@ -9,6 +9,7 @@
 
 #ifdef HAVE_OAUTH
 
+#	include <assert.h>
 #	include <string.h>
 
 #	include <curl/curl.h>
@@ -43,13 +44,15 @@ static int look(
 
 static int get(struct oauth_fetch *fetch, const char *url, struct buf *out)
 {
-	CURL *curl = text_has_prefix(url, "https://") ? curl_easy_init() : NULL;
+	CURL *curl = curl_easy_init();
 	char why[CURL_ERROR_SIZE] = "";
 	long status = 0;
 	CURLcode code;
 
+	/* as the rules and oauth_discovery_parse have made sure */
+	assert(text_has_prefix(url, "https://"));
 	if (!curl)
-		return err_set(&fetch->err, "%s: not an address with https://", url);
+		return err_set_row(&fetch->err, ERROR_OUT_OF_MEMORY);
 	curl_easy_setopt(curl, CURLOPT_URL, url);
 	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)REQUEST_MS);

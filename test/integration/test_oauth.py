@@ -418,9 +418,13 @@ def test_the_issuer_comes_later(tokened, issuer, ca):
 @pytest.mark.parametrize("document, reason", [
     ({"issuer": "https://other.example"}, "that of the issuer https://other.example"),
     ({"jwks_uri": "http://127.0.0.1/keys"}, "no jwks_uri that begins with https"),
-    ({"jwks_uri": 7}, "no jwks_uri that begins with https")])
+    ({"jwks_uri": 7}, "no jwks_uri that begins with https"),
+    ({"more": "x" * 1024 * 1024}, "/openid-configuration: the answer is too long"),
+    ({"jwks_uri": "%s/gone"}, "/gone: status 404"),
+    ({"jwks_uri": "%s/.well-known/openid-configuration"}, "/openid-configuration: not a JSON")])
 def test_discovery_documents_that_are_refused(tokened, issuer, ca, document, reason):
-    issuer.document = document
+    issuer.document = {name: value.replace("%s", issuer.name) if isinstance(value, str) else value
+                       for name, value in document.items()}
     pooler = tokened()
     get_out(pooler, ca, issuer.token())
     pooler.wait_log("no keys of the issuer .*" + reason)

@@ -153,6 +153,8 @@ static void a_program_fails(void **state)
 	fails_to_run("printf 'a\\0secret'", "gives a password with a NUL");
 	fails(request_for("/nowhere/x y", NULL), "/nowhere/x: cannot be run: No such");
 	fails(request_for(folder, NULL), "cannot be run: Permission denied");
+	fails(
+	    request_for("/bin/echo 'x", NULL), "a quote in the command is not closed");
 }
 
 static bool is_alive(pid_t pid)
