@@ -508,7 +508,7 @@ enum step cancel_begin(struct client *client, const struct message *m)
 	} else {
 		cancel_request_send(
 		    request, &site->worker->workers->members[next], opened);
-		return STEP_PARK;
 	}
-	return STEP_NEXT;
+	/* what comes behind the request is not read, as PostgreSQL does not */
+	return STEP_PARK;
 }

@@ -106,6 +106,37 @@ def test_big_queued_query(make_pooler, pg):
     assert waiter.value("select 6") == "6"
 
 
+@pytest.mark.parametrize("comes", ["with it", "later"])
+@pytest.mark.parametrize("behind", [b"\0" * 9, b"\xff" * 9, wire.terminate()])
+def test_what_comes_behind_a_cancel_is_ignored(make_pooler, fake, behind, comes):
+    """As PostgreSQL does. go-pg sends a Terminate behind it."""
+    def script(session):
+        if session.recv_startup() == wire.CANCEL_REQUEST:
+            arrived.set()
+            go_on.wait(10)
+            return
+        session.send(fakeserver.welcome(KEY))
+        session.serve([("slow", lambda s, q: (go_on.wait(10), fakeserver.plain_answer("select 1"))[1])])
+
+    arrived, go_on = threading.Event(), threading.Event()
+    server = fake(script)
+    pooler = make_pooler({"db": server.conn()}, settings={"pool_mode": "transaction"})
+    client = pooler.connect()
+    client.send(wire.query("slow"))
+    pooler.wait_pool(sv_active=1)
+    raw = pooler.raw()
+    if comes == "later":
+        raw.send(wire.cancel_request(client.key))
+        assert arrived.wait(10)
+        raw.send(behind)
+    else:
+        raw.send(wire.cancel_request(client.key) + behind)
+        assert arrived.wait(10)
+    go_on.set()
+    raw.expect_closed()
+    assert not client.finish().errors
+
+
 def test_idle_client(pooler):
     client = pooler.connect()
     client.query("select 1")
