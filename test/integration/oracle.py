@@ -19,6 +19,7 @@ import sys
 import time
 
 import cutter
+import oracle_acts
 import oracle_links
 import oracle_ops
 import oracle_sequences
@@ -80,8 +81,9 @@ class Oracle:
     """PostgreSQL and the poolers in front of it. Each pooler uses a separate database."""
 
     def __init__(self, pg, binary, kinds, mode="transaction", named=True, strict=False,
-                 settings=()):
-        self.pg, self.named = pg, named
+                 settings=(), is_disturbed=False):
+        self.pg, self.named, self.is_disturbed = pg, named, is_disturbed
+        self.administrators = {}  # {place: who disturbs its clients}
         self.mode = dict(CUT, **AS_TRANSACTION).get(mode, mode)
         self.is_migrating = mode == "schema"  # Clients change the schema.
         self.is_keeping = mode in KEEP
@@ -153,14 +155,19 @@ class Oracle:
             settings.update(session_state="keep", max_pinned_servers=size - 1)
             mode = "transaction"
         host = self.cut(self.pg.dir, self.pg.port, 2 * index)
-        server = postgres.connstr(host=host, port=self.pg.port, dbname=database, pool_size=size)
-        pooler = Pooler(binary, {"db": server}, settings=dict(
+        entry = {"host": host, "port": self.pg.port, "dbname": database, "pool_size": size}
+        pooler = Pooler(binary, {"db": postgres.connstr(**entry)}, settings=dict(
             {"pool_mode": mode, "max_prepared_statements": prepared}, **settings))
         self.poolers.append(pooler)
+        if self.is_disturbed:
+            pooler.settings["metrics_listen"] = "127.0.0.1:%d" % waiting.PORTS.take()
         pooler.start()
         front = self.cut(pooler.dir, pooler.port, 2 * index + 1)
-        return self.place(name, lambda client: wire.Client(
+        made = self.place(name, lambda client: wire.Client(
             front, pooler.port, USER, "db", params=STARTUP[client]).login(), database, pooler)
+        if self.is_disturbed:
+            self.administrators[made] = oracle_acts.Administrator(pooler, entry)
+        return made
 
     def cut(self, folder, port, seed):
         """Returns the folder through which the socket in this folder is reached."""
@@ -170,15 +177,16 @@ class Oracle:
         return self.cutters[-1].dir
 
     def close(self):
+        """Every pooler is stopped and removed, whatever fails; all errors are told, the first one first."""
         self.drop_links()
-        try:
-            for pooler in self.poolers:
-                pooler.stop()
-        finally:
+        with contextlib.ExitStack() as stack:
             for one in self.cutters:
-                one.close()
+                stack.callback(one.close)
             for pooler in self.poolers:
-                pooler.remove()
+                stack.callback(pooler.remove)
+                stack.callback(pooler.stop)
+            for administrator in self.administrators.values():
+                stack.callback(administrator.close)
         self.drop_databases()
 
     def drop_links(self):
@@ -192,8 +200,10 @@ class Oracle:
         for pooler in self.poolers:
             if not pooler.is_running():
                 pooler.consoles.clear()
+                pooler.args = []
                 pooler.start()
             pooler.admin.query("RECONNECT")
+        self.restore_settings()
         for database in self.databases:
             with self.pg.client(database=database) as owner:
                 self.end_others(owner)
@@ -203,6 +213,10 @@ class Oracle:
                     owner.query("truncate t%d" % client)
                     owner.query(oracle_sequences.RESTORE.replace("T ", "t%d " % client))
                     owner.query(oracle_sequences.REFILL % (client, client))
+
+    def restore_settings(self):
+        for administrator in self.administrators.values():
+            administrator.restore()
 
     def end_others(self, owner):
         """Disconnects all clients. A server that is still in a transaction afterwards was
@@ -228,8 +242,10 @@ class Oracle:
         lanes = []
         for place in places:
             lanes.append(oracle_links.Lane(place.begin(clients, self.number), sequence,
-                                           [b.copy() for b in todo], patience))
+                                           [b.copy() for b in todo], patience, self.administrators.get(place)))
         oracle_links.run_lanes(lanes)
+        for administrator in self.administrators.values():
+            administrator.rest()
         ignored = None
         for place, lane in zip(places, lanes):
             found = oracle_links.compare(place, wanted, lane)
@@ -257,8 +273,13 @@ class Oracle:
         if len(self.recent) > 20:
             self.recent = []
             self.drop_links()
+            self.restore_settings()
         try:
             found = self.differs(sequence)
+        except (AssertionError, OSError, wire.Closed):
+            print("an administrator's act fails, seed %s:\n%s" % (
+                sequence["seed"], oracle_ops.lines(sequence["ops"])), flush=True)
+            raise
         except oracle_links.Invalid:
             self.invalid += 1
             self.start_afresh()
@@ -283,8 +304,11 @@ class Oracle:
         for seed in seeds:
             if time.monotonic() > until:
                 break
-            self.check(oracle_sequences.make(seed, self.mode, self.named, self.restored,
-                                             self.is_cut, self.is_migrating))
+            sequence = oracle_sequences.make(seed, self.mode, self.named, self.restored,
+                                             self.is_cut, self.is_migrating)
+            if self.is_disturbed:
+                sequence = oracle_acts.disturb(sequence, self.mode, self.is_migrating)
+            self.check(sequence)
             done += 1
         return done
 
@@ -386,6 +410,7 @@ def arguments():
                         help="startup parameters must be back before the answer to RESET")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE",
                         help="a setting of the poolers, such as prepare_unnamed=1")
+    parser.add_argument("--disturb", action="store_true", help="an administrator acts, see oracle_acts")
     parser.add_argument("--go-on", action="store_true", help="go on behind a difference")
     parser.add_argument("--ignore", help="only count differences that match this pattern")
     parser.add_argument("--replay", help="a file of a stored sequence")
@@ -432,7 +457,7 @@ def run(args, pg):
         kinds = KINDS[mode]
         begun = time.monotonic()
         with contextlib.closing(Oracle(pg, args.pooler, kinds, mode, not args.unnamed, args.strict,
-                                       [s.split("=", 1) for s in args.set])) as oracle:
+                                       [s.split("=", 1) for s in args.set], args.disturb)) as oracle:
             oracle.ignored = re.compile(args.ignore) if args.ignore else oracle.ignored
             if args.replay:
                 try:

@@ -173,7 +173,15 @@ class Burst:
 
     def __init__(self, client, ops, after):
         self.client = client
-        self.data = b"".join(oracle_ops.encoded(op) for op in ops)
+        self.data, self.acts, due = b"", [], []
+        for op in ops:
+            if op[1] == "act":
+                due.append(op)
+                continue
+            raw = oracle_ops.encoded(op)
+            self.acts += [(len(self.data) + int(len(raw) * at), (what, ms)) for _, _, what, at, ms in due]
+            self.data, due = self.data + raw, []
+        self.acts += [(len(self.data), (what, ms)) for _, _, what, _, ms in due]
         self.after = after  # One of wait, cancel, hear, end.
         self.heard = {}  # How many notifications each client has got by then.
         self.wanted = []  # The answer to everything sent so far, taken from the direct connection.
@@ -184,11 +192,15 @@ class Burst:
         return copy.copy(self)
 
     def pieces(self, split):
-        """Returns the bytes, whole or split into a few pieces."""
-        if split is None or len(self.data) < 2:
-            return [self.data]
-        cuts = sorted(split.sample(range(1, len(self.data)), min(3, len(self.data) - 1)))
-        return [self.data[a:b] for a, b in zip([0] + cuts, cuts + [len(self.data)])]
+        """Returns the bytes, whole or split into a few pieces, and between them what an administrator does."""
+        cuts = []
+        if split is not None and len(self.data) > 1:
+            cuts = [(at, None) for at in split.sample(range(1, len(self.data)), min(3, len(self.data) - 1))]
+        pieces, begin = [], 0
+        for end, act in sorted(cuts + self.acts, key=lambda cut: cut[0]) + [(len(self.data), None)]:
+            pieces += [self.data[begin:end], act]
+            begin = end
+        return [piece for piece in pieces if piece]
 
 
 def last_words(client, ops, number):
@@ -288,8 +300,9 @@ def cancel_directly(link, burst, deadline):
 class Lane:
     """The run of one sequence through one pooler."""
 
-    def __init__(self, links, sequence, todo, patience):
+    def __init__(self, links, sequence, todo, patience, administrator=None):
         self.links = links
+        self.administrator = administrator
         self.todo = collections.deque(todo)
         self.split = random.Random(sequence["split"]) if sequence["split"] is not None else None
         self.allowed = 1 if sequence["serial"] else len(links)
@@ -323,11 +336,17 @@ class Lane:
     def go_on(self, client):
         burst, link = self.busy[client], self.links[client]
         if self.pieces[client]:
-            link.send(self.pieces[client].pop(0))
+            piece = self.pieces[client].pop(0)
+            if isinstance(piece, bytes):
+                link.send(piece)
+            else:
+                self.administrator.do(*piece)
         if link.feed():
             self.moved = time.monotonic()
         if burst.cancels and len(link.said) >= burst.asleep_count and not self.pieces[client]:
             burst.cancels = False
+            if self.administrator:
+                self.administrator.let_in()
             link.cancel()
         if not self.pieces[client] and (link.is_closed or self.is_answered(burst, link)):
             del self.busy[client]
@@ -344,6 +363,8 @@ class Lane:
         return burst.after == "go on" or is_told(burst.wanted, link.said)
 
     def look_at_clock(self):
+        if self.administrator:
+            self.administrator.look_at_clock()
         still = time.monotonic() - self.moved
         if still > self.patience:
             self.gave_up = True

@@ -1,11 +1,12 @@
 """Protocol messages as small tuples: (client, kind, arguments...).
 
 A sequence is a list of them, so it can be stored, cut down and printed. The kinds are the
-letters of the protocol, and three that are not sent:
+letters of the protocol, and four that are not sent:
 
     wait    what was said so far is sent, and its answers are awaited
     cancel  like wait, for a statement that says it is asleep; then it is cancelled
     hear    like wait, and all clients have got the notifications that are due
+    act     an administrator does something, see oracle_acts
 """
 
 import functools
@@ -54,6 +55,8 @@ TEXTS = {
     "wait": lambda: "(wait for the answers)",
     "cancel": lambda: "(cancel it when it sleeps)",
     "hear": lambda: "(wait for the notifications)",
+    "act": lambda what, at, ms: "(%s%s%s)" % (
+        what, ", within the next message" if at else "", " for %d ms" % ms if ms else ""),
 }
 
 
@@ -195,7 +198,7 @@ class ResetWatcher:
 
     def allows(self, op):
         kind, args = op[1], op[2:]
-        if self.is_open and not (kind in ("S", "H", "c", "wait", "cancel", "hear", "D")
+        if self.is_open and not (kind in ("S", "H", "c", "wait", "cancel", "hear", "act", "D")
                                  or (kind == "E" and args[0] == self.portal)):
             return False
         return not (kind in "QP" and TO_DEFAULT.search(args[-1 if kind == "Q" else 1]))

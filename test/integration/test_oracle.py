@@ -16,7 +16,7 @@ SEQUENCES = 500
 SHARE = float(os.environ.get("ORACLE_SHARE", "1"))
 PARTS = int(os.environ.get("ORACLE_PARTS", "5"))
 SEED = 20261121
-PIECES_SECONDS = 5.0
+A_WHILE = 5.0
 SAVING = (("prepare_unnamed", 2), ("defer_begin", 1))
 LIMIT = 400.0  # In seconds; it takes about five on an idle machine.
 
@@ -34,19 +34,30 @@ def make_oracle(pg, binary):
         one.close()
 
 
-def check(one, part=0, count=SEQUENCES):
-    first = SEED + part * SEQUENCES
-    count = max(int(count * SHARE), 20)
+def run(one, seeds, seconds):
+    """Returns how many sequences have run, without a difference."""
     found = None
     try:
-        done = one.run(range(first, first + count), time.monotonic() + LIMIT)
+        done = one.run(seeds, time.monotonic() + seconds)
     except oracle.Found as difference:
         found = str(difference)
     if found:
         pytest.fail(found, pytrace=False)
+    assert one.left_behind == 0
+    return done
+
+
+def check(one, part=0, count=SEQUENCES):
+    first = SEED + part * SEQUENCES
+    count = max(int(count * SHARE), 20)
+    done = run(one, range(first, first + count), LIMIT)
     assert done == count
     assert one.invalid < max(done / 20, 5)
-    assert one.left_behind == 0
+
+
+def check_for_a_while(one):
+    """How many sequences run depends on the machine."""
+    assert run(one, range(SEED, SEED + SEQUENCES), A_WHILE) > 0
 
 
 @pytest.mark.timeout(480)
@@ -82,34 +93,15 @@ def test_session_mode(make_oracle, part):
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("mode", ["pieces", "session_pieces"])
 def test_every_byte_is_split_and_joined(make_oracle, mode):
-    """With both engines, and with rows and descriptions of all sizes. How many sequences run depends
-    on the machine."""
-    one = make_oracle(oracle.KINDS[mode], mode)
-    found = None
-    try:
-        done = one.run(range(SEED, SEED + SEQUENCES), time.monotonic() + PIECES_SECONDS)
-    except oracle.Found as difference:
-        found = str(difference)
-    if found:
-        pytest.fail(found, pytrace=False)
-    assert done > 0
-    assert one.left_behind == 0
+    """With both engines, and with rows and descriptions of all sizes."""
+    check_for_a_while(make_oracle(oracle.KINDS[mode], mode))
 
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("saving", [(), SAVING], ids=["", "prepare_unnamed and defer_begin"])
 def test_changes_of_the_schema(make_oracle, saving):
     """With both engines, each with one worker and with 3."""
-    one = make_oracle(oracle.SCHEMA, "schema", settings=saving)
-    found = None
-    try:
-        done = one.run(range(SEED, SEED + SEQUENCES), time.monotonic() + PIECES_SECONDS)
-    except oracle.Found as difference:
-        found = str(difference)
-    if found:
-        pytest.fail(found, pytrace=False)
-    assert done > 0
-    assert one.left_behind == 0
+    check_for_a_while(make_oracle(oracle.SCHEMA, "schema", settings=saving))
 
 
 def test_messages_that_are_left_out_change_nothing():
@@ -135,16 +127,14 @@ def test_clients_that_share_objects_leave_no_block_open():
 @pytest.mark.parametrize("mode", sorted(oracle.KEEP))
 def test_session_state_is_kept(make_oracle, mode):
     """Pools of 1 to 3 servers with 4 clients, with both engines, and with 3 workers."""
-    one = make_oracle(oracle.KEEP[mode], mode)
-    found = None
-    try:
-        done = one.run(range(SEED, SEED + SEQUENCES), time.monotonic() + PIECES_SECONDS)
-    except oracle.Found as difference:
-        found = str(difference)
-    if found:
-        pytest.fail(found, pytrace=False)
-    assert done > 0
-    assert one.left_behind == 0
+    check_for_a_while(make_oracle(oracle.KEEP[mode], mode))
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("mode, saving", [("engines", SAVING), ("session", ()), ("keep_2", ())])
+def test_what_an_administrator_does_goes_unnoticed(make_oracle, mode, saving):
+    """For example a RELOAD, a PAUSE, a RECONNECT and a takeover, between messages and within them."""
+    check_for_a_while(make_oracle(oracle.KINDS[mode], mode, settings=saving, is_disturbed=True))
 
 
 @pytest.mark.skipif(SHARE < 0.1, reason="shown by the run with more sequences")

@@ -51,7 +51,13 @@ class Restarts:
 
     def is_up(self, pooler):
         assert pooler.process.poll() is None, pooler.log_since(self.mark)
-        return " process up: " in pooler.log_since(self.mark)
+        return re.search(r'[ "]process up: ', pooler.log_since(self.mark))
+
+    def stop(self):
+        for process in self.old:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
 
     def fail(self, pooler, reason, **settings):
         """Asserts that the new process fails with this reason and the old one goes on."""
@@ -72,10 +78,7 @@ def wait_end(process, pooler):
 def restart():
     restarts = Restarts()
     yield restarts
-    for process in restarts.old:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
+    restarts.stop()
 
 
 @pytest.fixture
