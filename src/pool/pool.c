@@ -591,11 +591,16 @@ static void count_as_failure(struct slot *slot)
 
 void pool_abandon(struct slot *slot, uint64_t now_us)
 {
+	uint64_t limit = scope_server_idle_timeout(scope_of_pool(slot->pool));
+
 	note_time(slot->pool, now_us);
 	queue_unlink(slot);
 	/* a new connection that fails its check counts as a failed attempt, so that the
-	 * next one does not follow at once */
-	if (slot->state == SLOT_TESTED && !slot->was_lent)
+	 * next one does not follow at once; one that takes too long does not, nor does
+	 * one that was to take the place of another */
+	if (slot->state == SLOT_TESTED && !slot->was_lent &&
+	    slot != slot->pool->replacement.fresh &&
+	    (!limit || now_us - slot->tested_us < limit))
 		count_as_failure(slot);
 	if (slot->state != SLOT_LOGIN && slot->state != SLOT_NONE && !slot->was_lent)
 		slot->pool->has_wasted = true;

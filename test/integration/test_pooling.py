@@ -595,6 +595,28 @@ def test_new_server_is_used_without_check(make_pooler, fake):
     assert len(server.sessions) == 2
 
 
+def test_the_next_server_follows_one_whose_check_hangs(make_pooler, fake):
+    """That is no failed login, for which the next attempt would wait for server_login_retry."""
+    def script(session):
+        session.login()
+        if session.number == 0:
+            session.recv()
+            over.wait()
+        else:
+            session.serve()
+
+    over = threading.Event()
+    server = fake(script)
+    pooler = make_pooler({"db": server.conn(pool_size=1)}, settings=dict(
+        TRANSACTION, server_check_delay=0, server_check_query="select 'check'", server_idle_timeout=0.5,
+        server_login_retry=60))
+    client = pooler.connect()
+    pooler.wait_pool(sv_used=1)
+    assert client.query("select 1").rows
+    over.set()
+    assert pooler.log().count("server idle timeout") == 1
+
+
 def test_min_pool_of_servers_that_do_not_stay(make_pooler, fake):
     server = fake(lambda session: session.login())
     pooler = make_pooler({"db": server.conn(user="u", min_pool_size=2)}, settings=TRANSACTION)

@@ -350,6 +350,42 @@ static void an_old_server_in_use_closes_at_its_release(void **state)
 	fixture_done(&w);
 }
 
+/* A client waits for a new server that is checked.  Returns whether the next one may
+ * follow at once when that one is lost after so long. */
+static bool follows_at_once(uint64_t after_us)
+{
+	struct fixture w;
+	struct slot slots[1];
+	struct pool_request requests[1];
+
+	fixture_init(&w, INI("server_idle_timeout=5\nserver_check_delay=0\n"
+			     "server_check_query=select 1\n"));
+	struct pool *pool = fixture_pool(&w, "db", "u");
+	fixture_join(pool, &requests[0]);
+	fixture_ask(&w, &requests[0], VERDICT_WAIT);
+	fixture_next(&w, pool, VERDICT_DIAL);
+	slots[0] = (struct slot){.state = SLOT_NONE};
+	pool_dialing(pool, &slots[0], w.now);
+	pool_withdraw(&requests[0]);
+	assert_int_equal(pool_logged_in(&slots[0], w.now).kind, VERDICT_REST);
+	fixture_ask(&w, &requests[0], VERDICT_WAIT);
+	fixture_next(&w, pool, VERDICT_CHECK);
+	w.now += after_us;
+	pool_abandon(&slots[0], w.now);
+	pool_gone(&slots[0], w.now);
+	bool is_next = pool_next(pool, w.now).kind == VERDICT_DIAL;
+	pool_part(&requests[0]);
+	fixture_done(&w);
+	return is_next;
+}
+
+static void a_check_that_takes_too_long_is_no_failure(void **state)
+{
+	(void)state;
+	assert_false(follows_at_once(SECOND));
+	assert_true(follows_at_once(5 * SECOND));
+}
+
 /* PostgreSQL may have room for no more: the old one closes, and that is no failure that
  * clients are told. */
 static void a_replacement_that_fails_is_no_failure(void **state)
@@ -360,6 +396,16 @@ static void a_replacement_that_fails_is_no_failure(void **state)
 
 	(void)state;
 	struct pool *pool = with_old_server(&w, slots, requests, VERDICT_REST);
+	open_another(&w, pool, &slots[1]);
+	assert_int_equal(pool_logged_in(&slots[1], w.now).kind, VERDICT_PREPARE);
+	pool_abandon(&slots[1], w.now);
+	assert_int_equal(pool->failure.kind, 0);
+	pool_gone(&slots[1], w.now);
+	fixture_next(&w, pool, VERDICT_RETIRE);
+	pool_gone(&slots[0], w.now);
+	pool_part(&requests[0]);
+	fixture_done(&w);
+	pool = with_old_server(&w, slots, requests, VERDICT_REST);
 	open_another(&w, pool, &slots[1]);
 	pool_dial_failed(&slots[1], DIAL_LOGIN, "too many clients", "53300", w.now);
 	assert_int_equal(pool->failure.kind, 0);
@@ -1234,6 +1280,7 @@ int main(void)
 	    cmocka_unit_test(idle_ones_are_reviewed),
 	    cmocka_unit_test(lifetime_replaces_first),
 	    cmocka_unit_test(an_old_server_in_use_closes_at_its_release),
+	    cmocka_unit_test(a_check_that_takes_too_long_is_no_failure),
 	    cmocka_unit_test(a_replacement_that_fails_is_no_failure),
 	    cmocka_unit_test(an_old_server_closes_without_another),
 	    cmocka_unit_test(lifetime_ends_at_release),
