@@ -9,7 +9,6 @@
 
 #ifdef HAVE_OAUTH
 
-#	include <assert.h>
 #	include <string.h>
 
 #	include <curl/curl.h>
@@ -49,8 +48,6 @@ static int get(struct oauth_fetch *fetch, const char *url, struct buf *out)
 	long status = 0;
 	CURLcode code;
 
-	/* as the rules and oauth_discovery_parse have made sure */
-	assert(text_has_prefix(url, "https://"));
 	if (!curl)
 		return err_set_row(&fetch->err, ERROR_OUT_OF_MEMORY);
 	curl_easy_setopt(curl, CURLOPT_URL, url);

@@ -501,14 +501,13 @@ enum step cancel_begin(struct client *client, const struct message *m)
 		return STEP_CLOSE;
 	}
 	struct cancel_request *request = cancel_request_new(client, bytes, len);
-	if (is_foreign) {
+	if (is_foreign)
 		peers_forward(request, bytes, len);
-	} else if (key) {
+	else if (key)
 		reach(request, key, site);
-	} else {
+	else
 		cancel_request_send(
 		    request, &site->worker->workers->members[next], opened);
-	}
 	/* what comes behind the request is not read, as PostgreSQL does not */
 	return STEP_PARK;
 }

@@ -77,12 +77,14 @@ void queue_remove(struct pool_request *request)
 	request->state = REQUEST_RESTING;
 	exchange_note(pool);
 	conn_limits_note(pool);
+	/* a replication client waits for less than those before it (see place_with),
+	 * and has servers closed that rest */
+	const struct pool_request *first = queue_first(pool);
+	if (first && first->kind == REQUEST_REPLICATION)
+		pool_schedule(pool);
 	if (conn_limits_is_wanted(pool)) {
-		/* the set of limits was chosen for the client that leaves, and a
-		 * replication client waits for less (see place_with) */
-		const struct pool_request *first = queue_first(pool);
-		if (conn_limits_wants_several(pool) ||
-		    (first && first->kind == REQUEST_REPLICATION))
+		/* the set of limits was chosen for the client that leaves */
+		if (conn_limits_wants_several(pool))
 			pool_schedule(pool);
 		queue_review_room(pool);
 		conn_limits_reorder(pool);

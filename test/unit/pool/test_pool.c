@@ -575,6 +575,30 @@ static void login_params(void **state)
 	LEAVE(&w, slots, requests);
 }
 
+/* Servers that rest, here or at other workers, are closed for it from then on. */
+static void a_replication_client_becomes_the_first(void **state)
+{
+	struct fixture w;
+	struct slot slots[1];
+	struct pool_request requests[3];
+
+	(void)state;
+	fixture_init(&w, INI("default_pool_size=1\n"));
+	struct pool *pool = fixture_pool(&w, "db", "u");
+	fill(&w, pool, slots, requests, 1);
+	fixture_ask(&w, &requests[0], VERDICT_GRANT);
+	fixture_join(pool, &requests[1]);
+	fixture_join(pool, &requests[2]);
+	fixture_ask(&w, &requests[1], VERDICT_WAIT);
+	assert_int_equal(
+	    pool_ask(&requests[2], REQUEST_REPLICATION, w.now).kind, VERDICT_WAIT);
+	fixture_next(&w, pool, VERDICT_NONE);
+	fixture_was_scheduled(&w, pool);
+	fixture_give(&w, &slots[0], VERDICT_GRANT);
+	assert_true(fixture_was_scheduled(&w, pool));
+	LEAVE(&w, slots, requests);
+}
+
 static void paused_pools(void **state)
 {
 	struct fixture w;
@@ -1302,6 +1326,7 @@ int main(void)
 	    cmocka_unit_test(cancels),
 	    cmocka_unit_test(one_cancel_may_always_go),
 	    cmocka_unit_test(replication),
+	    cmocka_unit_test(a_replication_client_becomes_the_first),
 	    cmocka_unit_test(nobody_overtakes),
 	    cmocka_unit_test(last_seeker_leaves),
 	    cmocka_unit_test(abandoned),
