@@ -16,7 +16,6 @@
 #	include "auth/oauth_message.h"
 #	include "auth/oauth_token.h"
 #	include "base/buf.h"
-#	include "base/text.h"
 
 /* How long one of the two requests may take, and its connect. */
 enum { REQUEST_MS = 10000, CONNECT_MS = 5000 };
