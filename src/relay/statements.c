@@ -409,6 +409,8 @@ static enum statement_fate rewrite_unnamed(struct client *client, struct server 
 
 	switch (m->type) {
 	case 'P':
+		if (!message_is_whole(m) && m->size <= LONG_TEXT_MORE_THAN)
+			return STATEMENT_MORE;
 		failed = facts->shared
 			     ? shared_unnamed_parse(client, server, m, facts->shared)
 			     : unnamed_parse(client, server, m, *rest, facts);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "handoff/record.h"
+#include "relay/long_text.h"
 #include "relay/resets.h"
 #include "relay/schema.h"
 #include "relay/server_prepared.h"
@@ -12,10 +13,6 @@
 #include "relay/sql_facts.h"
 #include "wire/codec.h"
 #include "wire/prepared.h"
-
-/* The longest Parse that is kept for another server.  After a longer one, a Bind that
- * comes when the client has another server fails, as if the statement did not exist. */
-enum { UNNAMED_MAX = 16 * 1024 };
 
 /* How many earlier statements are kept per client: each may become the valid one again
  * if later messages are skipped. */
@@ -251,9 +248,10 @@ static int keep(struct client *client, const struct server *server,
 {
 	struct unnamed_text *t;
 	bool is_command = c->sql.span.kind != COMMAND_NONE;
-	bool is_kept = m->size <= UNNAMED_MAX || is_command;
 
-	if (!is_kept || !message_is_whole(m)) {
+	/* after it, a Bind that comes when the client has another server fails, as if
+	 * the statement did not exist */
+	if (m->size > LONG_TEXT_MORE_THAN && !is_command) {
 		keep_end(client, server, tag);
 		return 0;
 	}

@@ -96,3 +96,18 @@ def test_like_a_direct_connection(pooler, pg, name):
         with pooler.connect() as client:
             assert play(client, SEQUENCES[name]) == wanted
     waiting.wait_for(lambda: pooler.pool()["sv_idle"] + pooler.pool()["sv_used"] == 1, "one server rests")
+
+
+@pytest.mark.parametrize("size, error", [(20000, None), (2000000, None), (2200000, "26000")])
+def test_long_texts(make_pooler, pg, size, error):
+    """lib/pq and others send Bind behind the Sync of their Parse, whose text may be an INSERT of many rows."""
+    pooler = make_pooler({"db": pg.conn(pool_size=1)}, settings={"pool_mode": "transaction"})
+    client, other = pooler.connect(), pooler.connect()
+    client.send(wire.parse("", "select 'mine' -- " + "x" * size) + SYNC)
+    client.finish()
+    for _ in range(2):
+        assert other.value("select 'other'") == "other"
+        client.send(USE + SYNC)
+        result = client.finish()
+        assert [e.field("C") for e in result.errors] == ([error] if error else [])
+        assert error or result.value == "mine"
