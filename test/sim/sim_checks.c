@@ -158,7 +158,7 @@ struct verdict __wrap_queue_grant(
 	uint64_t since_us =
 	    request->state == REQUEST_WAITING ? request->queued_us : now_us;
 	/* no server changes workers during a takeover */
-	if (central_is_frozen(c->view.central))
+	if (central_is_frozen(c->view.central) && world.now_us > world.stalled_us)
 		world.stalled_us = world.now_us;
 	bool is_calm =
 	    world.now_us > world.stalled_us + 10 * ORDER_US && !is_held(pool);
