@@ -242,3 +242,28 @@ def test_a_peer_that_cannot_be_connected_to_has_a_clock(make_pooler, pg):
         pooler.wait_log(r"closing because: connect timeout \(age")
         for other in others:
             other.close()
+
+
+def test_what_comes_behind_a_cancel_for_a_peer_is_ignored(make_pooler, pg, fake):
+    """Nobody has to log in for it: any key that names a peer is passed on."""
+    arrived, go_on = threading.Event(), threading.Event()
+
+    def script(session):
+        session.recv_startup()
+        arrived.set()
+        go_on.wait(10)
+
+    peer = fake(script)
+    pooler = make_pooler({"db": pg.conn()}, settings={"peer_id": "1"}, peers={
+        "2": "host=127.0.0.1 port=%d" % peer.port})
+    with pooler.connect() as client:
+        key = bytearray(client.key)
+    key[1] = 2
+    with pooler.raw() as raw:
+        raw.send(wire.cancel_request(bytes(key)))
+        assert arrived.wait(10)
+        raw.send(wire.terminate())
+        go_on.set()
+        raw.expect_closed()
+    with pooler.connect() as client:
+        assert client.value("select 1") == "1"
