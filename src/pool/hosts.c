@@ -383,16 +383,6 @@ struct host *hosts_find(const struct hosts *hosts, const char *name, int port)
 	return NULL;
 }
 
-const struct host *hosts_primary(const struct database *db)
-{
-	const struct hosts *hosts = &db->hosts;
-
-	for (size_t i = 0; hosts_are_judged(db) && i < hosts->count; i++)
-		if (hosts->list[i]->verdict.is_primary)
-			return hosts->list[i];
-	return NULL;
-}
-
 void hosts_elect(struct database *db, struct host *host)
 {
 	struct host *before = db->hosts.elected;

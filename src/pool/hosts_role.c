@@ -407,3 +407,13 @@ void hosts_describe_lack(const struct pool *pool, struct buf *out)
 			describe_share(
 			    pool, pool_host_at(pool, db->hosts.list[i]), out);
 }
+
+const struct host *hosts_primary(const struct database *db)
+{
+	const struct hosts *hosts = &db->hosts;
+
+	for (size_t i = 0; hosts_are_judged(db) && i < hosts->count; i++)
+		if (hosts->list[i]->verdict.is_primary)
+			return hosts->list[i];
+	return NULL;
+}

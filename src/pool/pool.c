@@ -595,9 +595,8 @@ void pool_abandon(struct slot *slot, uint64_t now_us)
 
 	note_time(slot->pool, now_us);
 	queue_unlink(slot);
-	/* a new connection that fails its check counts as a failed attempt, so that the
-	 * next one does not follow at once; one that takes too long does not, nor does
-	 * one that was to take the place of another */
+	/* a new one that fails its check in time counts as a failed attempt, so that
+	 * the next does not follow at once; but not one that was to replace another */
 	if (slot->state == SLOT_TESTED && !slot->was_lent &&
 	    slot != slot->pool->replacement.fresh &&
 	    (!limit || now_us - slot->tested_us < limit))
