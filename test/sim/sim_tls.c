@@ -4,6 +4,7 @@
  */
 #include "sim_tls.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -73,6 +74,9 @@ void sim_tls_init(void)
 
 	tls.random = rng_for("OpenSSL", 0);
 	RAND_set_rand_method(&method);
+	/* without it, each reload reads the authorities of the machine */
+	setenv("SSL_CERT_FILE", "/dev/null", 1);
+	setenv("SSL_CERT_DIR", "/dev/null", 1);
 }
 
 /* ---- what this run has ---- */
