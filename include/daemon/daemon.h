@@ -15,6 +15,7 @@
 #include "session/site.h"
 
 struct workers;
+struct draining;
 struct giving;
 struct rebalance;
 struct taking;
@@ -40,8 +41,9 @@ struct daemon {
 			start succeeds; -1: none */
 	/* the takeover by a newer process, or NULL; see takeover.h */
 	struct giving *giving;
-	struct taking *taking;   /* the takeover from an older process, or NULL */
-	struct workers *workers; /* owned; NULL: one worker, which is this thread */
+	struct taking *taking;     /* the takeover from an older process, or NULL */
+	struct draining *draining; /* the older process keeps its clients; or NULL */
+	struct workers *workers;   /* owned; NULL: one worker, which is this thread */
 	struct worker_threads *threads; /* owned: its threads; or NULL */
 	struct rebalance *rebalance;    /* owned: see rebalance.h; NULL: one worker */
 	/* borrowed */

@@ -26,6 +26,10 @@ void process_tell_starter(int *starter, bool keeps_stderr);
 /* Ignores SIGPIPE, so that writing to a closed connection does not end the process. */
 void process_ignore_sigpipe(void);
 
+/* Returns a descriptor that becomes readable when the process has ended, which is the
+ * caller's; -1: there is no such process, or the system has no such descriptors. */
+int process_open(int pid);
+
 /* Logs the line `kernel file descriptor limit: ...`, and a warning if it is too low.
  * has_servers: those of servers are among the expected descriptors. */
 void process_log_limits(

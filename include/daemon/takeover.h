@@ -17,6 +17,10 @@
  * not be moved, offers in the same way what can be moved by now, and ends with the last
  * client or after takeover_drain_timeout.  Both send STRAY, a connection with a cancel
  * request that is not about their own clients.
+ *
+ * An old process that does not understand TAKEOVER n, such as PgBouncer, gives only its
+ * listening sockets (SHOW FDS), and serves the clients it has until they leave
+ * (SHUTDOWN WAIT_FOR_CLIENTS).
  */
 #ifndef DAEMON_TAKEOVER_H
 #define DAEMON_TAKEOVER_H
@@ -48,9 +52,14 @@ void takeover_stop_giving(struct daemon *d);
 
 /* ---- the new process ---- */
 
+enum { TAKEOVER_SOCKETS = 64 };
+
 /* What the old process answers. */
 struct takeover_terms {
-	int fd;        /* the socket for the frames */
+	int fd; /* the socket for the frames; -1: it has only listening sockets to give
+		 */
+	int sockets[TAKEOVER_SOCKETS]; /* these; the caller's */
+	size_t socket_count;
 	int console;   /* the console's, which stays open until it has let go */
 	int pid;       /* 0: unknown */
 	bool has_gone; /* nobody answers any more: it may have been killed */
@@ -58,6 +67,10 @@ struct takeover_terms {
 /* Asks the process at the unix socket of these settings to hand over. */
 int takeover_ask(
     const struct settings *settings, struct takeover_terms *terms, struct err *err);
+/* Tells an old process that gives listening sockets to accept nobody any more, and to
+ * end when its clients have left.  Closes terms->console.  -1 and err: it refuses, and
+ * goes on as before. */
+int takeover_ask_to_drain(struct takeover_terms *terms, struct err *err);
 /* Pools decide nothing before takeover_take has succeeded: they would open servers that
  * the old process is about to hand over. */
 void takeover_hold_pools(struct daemon *d);
@@ -66,6 +79,10 @@ void takeover_hold_pools(struct daemon *d);
  * what it has got.  -1 and err: it failed, and the old process continues. */
 int takeover_take(struct daemon *d, struct err *err);
 void takeover_stop_taking(struct daemon *d);
+/* Takes the listening sockets of a process that keeps its clients.  -1 and err: that
+ * process goes on as before. */
+int takeover_drain(struct daemon *d, struct takeover_terms *terms, struct err *err);
+void takeover_stop_draining(struct daemon *d);
 /* Is a takeover in progress that has not taken over anything yet? */
 bool takeover_is_beginning(const struct daemon *d);
 /* Does the old process still run, to serve clients that could not be moved? */

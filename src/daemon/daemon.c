@@ -161,7 +161,7 @@ static int begin_to_serve(struct daemon *d, struct err *err)
 			   : listen_open(site, LISTEN_PATIENCE_MS, err)) < 0)
 		return -1;
 	/* the old process may need a moment to close its sockets */
-	d->taking ? metrics_wait(site) : metrics_review(site);
+	takeover_has_elder(d) ? metrics_wait(site) : metrics_review(site);
 	return 0;
 }
 
@@ -229,6 +229,7 @@ static void take_apart(struct daemon *d)
 	pidfile_done(&d->pidfile);
 	takeover_stop_giving(d);
 	takeover_stop_taking(d);
+	takeover_stop_draining(d);
 	metrics_stop(&d->site);
 	worker_threads_stop(d);
 	if (site->loop) {

@@ -12,10 +12,10 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "daemon/process.h"
 
 enum { CLAIM_TRIES = 10 };
 
@@ -94,11 +94,9 @@ int pidfile_check(const struct pidfile *p, long elder, int patience_ms, struct l
 		return errno == ENOENT ? 0 : could_not_open(p, err);
 	if (elder > 0 && pid == elder)
 		return 0;
-#ifdef SYS_pidfd_open
 	/* one that was killed has its number until its parent asks for it, which some
 	 * parents never do */
-	end.fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
-#endif
+	end.fd = process_open((int)pid);
 	bool has_ended = end.fd >= 0 && poll(&end, 1, patience_ms) > 0;
 	if (end.fd >= 0)
 		close(end.fd);

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 int process_switch_user(const char *name, struct err *err)
@@ -22,6 +23,16 @@ int process_switch_user(const char *name, struct err *err)
 		return err_set(err, "failed to assume identity of user '%s': %s", name,
 		    strerror(errno));
 	return 0;
+}
+
+int process_open(int pid)
+{
+#ifdef SYS_pidfd_open
+	return (int)syscall(SYS_pidfd_open, pid, 0);
+#else
+	(void)pid;
+	return -1;
+#endif
 }
 
 /* ---- background ---- */

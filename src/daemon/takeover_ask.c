@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/text.h"
 #include "daemon/takeover.h"
 #include "handoff/record.h"
 #include "net/sock.h"
@@ -22,9 +23,10 @@ enum { PATIENCE_S = 30, ANSWER_MOST = 1024 * 1024, FDS_ROOM = 16 };
 
 struct call {
 	int fd;
-	int passed;   /* the descriptor that was received, or -1 */
-	int peer_pid; /* of the process that began to listen; 0: unknown */
-	bool is_lost; /* the connection has ended */
+	int passed;      /* the last descriptor that was received, or -1 */
+	bool is_lost;    /* the connection has ended */
+	bool is_unknown; /* the command that was given, as the old process says */
+	struct takeover_terms *terms;
 	struct buf in;
 };
 
@@ -54,7 +56,7 @@ static int open_call(
 		return lost(call, err);
 	/* Somebody else's process could have made the socket, in a folder where all may
 	 * write. Clients that it hands over would be logged in to PostgreSQL. */
-	if (sock_peer(call->fd, &call->peer_pid, &uid) < 0)
+	if (sock_peer(call->fd, &call->terms->pid, &uid) < 0)
 		return err_set(err, "takeover: nobody knows who listens on %s",
 		    target.un.sun_path);
 	if (uid == getuid() || uid == 0)
@@ -79,7 +81,21 @@ static int say(struct call *call, struct buf *out, struct err *err)
 	return result;
 }
 
-/* Reads more bytes, and the descriptor if it comes with them. */
+/* Keeps listening sockets, and the last one of the others. */
+static void keep(struct call *call, int fd)
+{
+	struct takeover_terms *terms = call->terms;
+
+	if (sock_is_listening(fd) > 0 && terms->socket_count < TAKEOVER_SOCKETS) {
+		terms->sockets[terms->socket_count++] = fd;
+		return;
+	}
+	if (call->passed >= 0)
+		close(call->passed);
+	call->passed = fd;
+}
+
+/* Reads more bytes, and the descriptors that come with them. */
 static int receive_more(struct call *call, struct err *err)
 {
 	uint8_t *room = buf_room(&call->in, 4096);
@@ -99,21 +115,17 @@ static int receive_more(struct call *call, struct err *err)
 		return lost(call, err);
 	}
 	buf_grow(&call->in, (size_t)got);
-	for (size_t i = 0; i < count; i++) {
-		if (call->passed >= 0)
-			close(call->passed);
-		call->passed = fds[i];
-	}
+	for (size_t i = 0; i < count; i++)
+		keep(call, fds[i]);
 	return 0;
 }
 
-/* 1: the old process is ready.  -1 and err: it refuses.  0: neither. */
-static int read_answer(const uint8_t *message, size_t size, struct err *err)
+/* -1 and err: the old process refuses. */
+static int read_answer(
+    struct call *call, const uint8_t *message, size_t size, struct err *err)
 {
 	struct error_fields f;
 
-	if (message[0] == 'Z')
-		return 1;
 	if (message[0] == 'R' && size >= 9 && get_u32(message + 5) != 0)
 		return err_set(err,
 		    "takeover: the running process asks for a password; "
@@ -121,11 +133,18 @@ static int read_answer(const uint8_t *message, size_t size, struct err *err)
 	if (message[0] != 'E')
 		return 0;
 	codec_read_error(message + 5, size - 5, &f);
+	call->is_unknown = text_has_prefix(f.message, "invalid command") ||
+			   text_has_prefix(f.message, "takeover format");
 	return err_set(err, "takeover refused by the running process: %s", f.message);
 }
 
+/* Reads until the old process is ready for a command.  -1 and err: it refuses. */
 static int await_ready(struct call *call, struct err *err)
 {
+	struct err ignored;
+	int result = 0;
+
+	call->is_unknown = false;
 	for (;;) {
 		size_t have = call->in.len;
 		struct frame frame;
@@ -135,40 +154,58 @@ static int await_ready(struct call *call, struct err *err)
 			return err_set(
 			    err, "takeover: the running process is no pooler");
 		if (cut != CUT_OK || frame.size > have) {
-			if (receive_more(call, err) < 0)
-				return -1;
-			continue;
+			if (receive_more(call, result < 0 ? &ignored : err) == 0)
+				continue;
+			/* what was refused is not told again */
+			call->is_lost = call->is_lost && result == 0;
+			return -1;
 		}
-		int result = read_answer(call->in.bytes, (size_t)frame.size, err);
+		bool is_ready = call->in.bytes[0] == 'Z';
+		if (read_answer(call, call->in.bytes, (size_t)frame.size, err) < 0)
+			result = -1;
 		buf_shift(&call->in, (size_t)frame.size);
-		if (result != 0)
-			return result < 0 ? -1 : 0;
+		if (is_ready)
+			return result;
 	}
 }
 
-static int command(struct call *call, struct err *err)
+static int command(struct call *call, const char *text, struct err *err)
 {
-	char text[32];
 	struct buf out;
 
-	snprintf(text, sizeof(text), "TAKEOVER %d", RECORD_FORMAT);
 	buf_init(&out, 0);
 	codec_put_query(&out, text);
-	if (say(call, &out, err) < 0 || await_ready(call, err) < 0)
+	return say(call, &out, err) < 0 ? -1 : await_ready(call, err);
+}
+
+/* Asks for everything; or, if the old process does not understand that, for all
+ * descriptors it has, of which only the listening sockets are kept. */
+static int ask_for_all(struct call *call, struct err *err)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "TAKEOVER %d", RECORD_FORMAT);
+	if (command(call, text, err) == 0)
+		return call->passed >= 0 ? 0
+					 : err_set(err, "takeover: the running process "
+							"sent no socket");
+	if (!call->is_unknown || command(call, "SHOW FDS", err) < 0)
 		return -1;
-	if (call->passed < 0)
-		return err_set(err, "takeover: the running process sent no socket");
+	if (call->passed >= 0)
+		close(call->passed);
+	call->passed = -1;
 	return 0;
 }
 
 int takeover_ask(
     const struct settings *settings, struct takeover_terms *terms, struct err *err)
 {
-	struct call call = {.fd = -1, .passed = -1};
+	struct call call = {.fd = -1, .passed = -1, .terms = terms};
 	int result;
 	struct buf out;
 	size_t at;
 
+	*terms = (struct takeover_terms){.fd = -1};
 	buf_init(&call.in, ANSWER_MOST + 4096);
 	result = open_call(settings, &call, err);
 	if (result == 0) {
@@ -180,11 +217,12 @@ int takeover_ask(
 		result = say(&call, &out, err) < 0 ? -1 : await_ready(&call, err);
 	}
 	if (result == 0)
-		result = command(&call, err);
+		result = ask_for_all(&call, err);
 	buf_done(&call.in);
-	terms->pid = call.peer_pid;
 	terms->has_gone = result < 0 && call.is_lost;
 	if (result < 0) {
+		while (terms->socket_count > 0)
+			close(terms->sockets[--terms->socket_count]);
 		if (call.fd >= 0)
 			close(call.fd);
 		if (call.passed >= 0)
@@ -194,4 +232,22 @@ int takeover_ask(
 	terms->fd = call.passed;
 	terms->console = call.fd;
 	return 0;
+}
+
+int takeover_ask_to_drain(struct takeover_terms *terms, struct err *err)
+{
+	struct call call = {.fd = terms->console, .passed = -1, .terms = terms};
+	struct err why;
+
+	buf_init(&call.in, ANSWER_MOST + 4096);
+	int result = command(&call, "SHUTDOWN WAIT_FOR_CLIENTS", &why);
+	buf_done(&call.in);
+	close(terms->console);
+	terms->console = -1;
+	if (result == 0 || call.is_lost)
+		return 0;
+	return err_set(err,
+	    "%s; PgBouncer serves its clients until they leave from 1.23 on: stop it "
+	    "first",
+	    why.text);
 }

@@ -582,7 +582,7 @@ static int refuse(const struct daemon *d, int format, struct err *err)
 		    format, RECORD_FORMAT);
 	if (d->giving)
 		return err_set(err, "a takeover is under way");
-	if (takeover_is_beginning(d))
+	if (takeover_is_beginning(d) || d->draining)
 		return err_set(err, "this process is still taking over another one");
 	if (reload_run_is_reading(site))
 		return err_set(err, "a RELOAD is under way");

@@ -6,11 +6,11 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/time_us.h"
 #include "daemon/fd_channel.h"
+#include "daemon/process.h"
 #include "daemon/takeover.h"
 #include "daemon/takeover_unpack.h"
 #include "handoff/handoff.h"
@@ -268,10 +268,8 @@ static int begin(struct taking *t, const struct record_origin *origin)
 {
 	t->handoff = handoff_new(&t->d->site, origin, &t->err);
 	t->old_pid = origin->pid;
-#ifdef SYS_pidfd_open
 	if (t->old_process < 0)
-		t->old_process = (int)syscall(SYS_pidfd_open, t->old_pid, 0);
-#endif
+		t->old_process = process_open(t->old_pid);
 	t->is_paused = origin->is_paused;
 	if (origin->mock_secret.len == sizeof(t->d->site.mock_secret))
 		take_secret(&t->d->site, (void *)(uintptr_t)origin->mock_secret.at);
@@ -582,6 +580,12 @@ int takeover_take(struct daemon *d, struct err *err)
 	    "takeover_init: launching connection");
 	if (takeover_ask(site_settings(&d->site), &terms, err) < 0)
 		return start_alone(d, &terms, err);
+	if (terms.fd < 0) {
+		if (takeover_drain(d, &terms, err) < 0)
+			return -1;
+		workers_all(&d->site, release_site);
+		return 0;
+	}
 	t = d->taking = taking_new(d, &terms);
 	while (t->is_first && !t->has_failed && !d->is_cut_short)
 		loop_run(d->site.loop);
@@ -613,7 +617,7 @@ void takeover_stop_taking(struct daemon *d)
 
 bool takeover_has_elder(const struct daemon *d)
 {
-	return d->taking != NULL;
+	return d->taking || d->draining;
 }
 
 bool takeover_may_pass_to_older(

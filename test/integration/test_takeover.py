@@ -805,11 +805,7 @@ def pass_socket(conn, say):
             pass
 
 
-UNKNOWN_FORMAT = "takeover format 12 is not known here, only 11: the two processes are of different versions"
-
 FAULTS = {
-    "other version": (lambda conn: conn.sendall(wire.error("ERROR", "55000", UNKNOWN_FORMAT) + wire.ready()),
-                      "takeover refused by the running process: " + UNKNOWN_FORMAT),
     "error": (lambda conn: conn.sendall(wire.error("ERROR", "08P01", "not me") + wire.ready()),
               "takeover refused by the running process: not me"),
     "end": (lambda conn: None, "takeover: the running process does not answer"),
