@@ -25,6 +25,7 @@ struct call {
 	int fd;
 	int passed;      /* the last descriptor that was received, or -1 */
 	bool is_lost;    /* the connection has ended */
+	bool is_refused; /* by an error of the old process */
 	bool is_unknown; /* the command that was given, as the old process says */
 	struct takeover_terms *terms;
 	struct buf in;
@@ -104,7 +105,8 @@ static int receive_more(struct call *call, struct err *err)
 	ssize_t got;
 
 	if (!room)
-		return err_set(err, "takeover: the running process says too much");
+		return err_set(err,
+		    "takeover: there is no room for what the running process says");
 	/* a signal is handled when the takeover runs in the loop */
 	do {
 		count = FDS_ROOM;
@@ -133,6 +135,7 @@ static int read_answer(
 	if (message[0] != 'E')
 		return 0;
 	codec_read_error(message + 5, size - 5, &f);
+	call->is_refused = true;
 	call->is_unknown = text_has_prefix(f.message, "invalid command") ||
 			   text_has_prefix(f.message, "takeover format");
 	return err_set(err, "takeover refused by the running process: %s", f.message);
@@ -238,16 +241,21 @@ int takeover_ask_to_drain(struct takeover_terms *terms, struct err *err)
 {
 	struct call call = {.fd = terms->console, .passed = -1, .terms = terms};
 	struct err why;
+	struct buf out;
 
+	buf_init(&out, 0);
+	codec_put_query(&out, "SHUTDOWN WAIT_FOR_CLIENTS");
+	int result = say(&call, &out, err);
 	buf_init(&call.in, ANSWER_MOST + 4096);
-	int result = command(&call, "SHUTDOWN WAIT_FOR_CLIENTS", &why);
+	/* what was sent is done, unless it is refused: whatever else is wrong with the
+	 * answer comes too late */
+	if (result == 0 && await_ready(&call, &why) < 0 && call.is_refused)
+		result = err_set(err,
+		    "%s; PgBouncer serves its clients until they leave from 1.23 on: "
+		    "stop it first",
+		    why.text);
 	buf_done(&call.in);
 	close(terms->console);
 	terms->console = -1;
-	if (result == 0 || call.is_lost)
-		return 0;
-	return err_set(err,
-	    "%s; PgBouncer serves its clients until they leave from 1.23 on: stop it "
-	    "first",
-	    why.text);
+	return result;
 }

@@ -411,18 +411,19 @@ void listen_renew_unix(struct site *site)
 {
 	struct listener *l, *next;
 	int patience_ms = 0;
-	bool is_missing = false;
 	struct err err;
 
 	list_for_safe (l, next, &site->listeners, node) {
 		if (!l->path || (!l->is_shared && access(l->path, F_OK) == 0))
 			continue;
 		unlink(l->path);
+		if (listen_unix(site, &patience_ms, &err) < 0) {
+			log_error(site->log, "%s", err.text);
+			continue;
+		}
+		l->is_shared = true; /* the file is the new one's */
 		listener_free(l);
-		is_missing = true;
 	}
-	if (is_missing && listen_unix(site, &patience_ms, &err) < 0)
-		log_error(site->log, "%s", err.text);
 }
 
 void listen_let_go(struct site *site)

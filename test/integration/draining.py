@@ -50,6 +50,7 @@ class Process:
         self.path = os.path.join(folder, ".s.PGSQL.%d" % port)
         self.pidfile = os.path.join(folder, "pid")
         self.tcp = socket.create_server(("127.0.0.1", port), backlog=128)
+        self.tcp.setblocking(False)
         self.unix = socket.socket(socket.AF_UNIX)
         self.unix.bind(self.path)
         self.unix.listen()
@@ -77,15 +78,27 @@ class Process:
 
     def serve(self, sock):
         if sock is self.tcp:
-            self.clients.append(sock.accept()[0])
+            self.accept()
         elif sock is self.unix:
             self.consoles.append(sock.accept()[0])
             self.consoles[-1].settimeout(5)
         elif sock in self.clients:
-            said = sock.recv(100)
-            sock.sendall(said) if said else self.leave(self.clients, sock)
-        elif not self.command(sock):
+            said = sock.recv(100)  # A startup packet is refused.
+            sock.sendall(said) if said.startswith(b"x") else self.leave(self.clients, sock)
+        elif not self.has_served(sock):
             self.leave(self.consoles, sock)
+
+    def accept(self):
+        try:
+            self.clients.append(self.tcp.accept()[0])
+        except OSError:
+            pass  # The other process was faster.
+
+    def has_served(self, console):
+        try:
+            return self.command(console)
+        except OSError:
+            return False
 
     @staticmethod
     def leave(them, sock):

@@ -21,6 +21,7 @@ import test_kerberos
 import test_oauth
 import waiting
 import wire
+from draining import Draining
 from test_tls_life import ca, context, secured, tls_pg  # noqa: F401
 
 # The share of the n that are tried.
@@ -705,3 +706,47 @@ def test_a_takeover(make_pooler, pg, program, engine, workers, only, times, is_a
         total = total if number else pooler.calls.count
     note("takeover%s, %s, %d workers, %s" % (
         " amid queries" if is_amid else "", engine, workers, "%s %d times" % (only, times) if only else "all"), total, seen)
+
+
+@pytest.mark.parametrize("engine", ["epoll", "auto"])
+def test_a_takeover_from_a_process_that_keeps_its_clients(make_pooler, pg, program, engine):
+    """It fails, and the old process goes on as before; or the new one serves, and has its files when the old one has
+    ended."""
+    pooler = prepare(make_pooler, pg, program, auth_type="any", io_engine=engine)
+    pooler.databases = {"db": pg.conn(user="trust_user")}
+    pooler.args = ["-R"]
+    total, seen = MOST, collections.Counter()
+    for number in range(MOST):
+        if number > total:
+            break
+        if number and not is_chosen("drain", number):
+            continue
+        old = Draining(pooler.dir, pooler.port, "invalid command 'COMMAND', use SHOW HELP;")
+        try:
+            with old.client() as client:
+                pooler.write("stderr", "")
+                ends(pooler, number)
+                old.ask(client)
+                total = total if number else pooler.calls.count
+                failed = pooler.calls.failed
+                seen[failed] += 1
+                what = "call %d of %d, %s" % (number, total, failed or "none")
+                if pooler.is_running():
+                    waiting.wait_for(lambda: is_served(pooler), what + ": clients are served", 20)
+                else:
+                    assert pooler.process.returncode == 1 and failed and pooler.log().strip(), what
+                    old.client().close()
+                    assert os.path.exists(pooler.path(".s.PGSQL.%d" % pooler.port)), what
+            if pooler.is_running():
+                assert old.wait() == 0, what
+                waiting.wait_for(lambda: is_near(pooler), what + ": it has its files", 20)
+                pooler.signal("TERM")
+                assert pooler.wait_exit() == 0, what + pooler.log()[-2000:]
+        finally:
+            old.stop()
+        pooler.check_sanitizers()
+        pooler.process = None
+        for name in "pid", ".s.PGSQL.%d" % pooler.port:
+            if os.path.exists(pooler.path(name)):
+                os.unlink(pooler.path(name))
+    note("takeover from a process that keeps its clients, " + engine, total, seen)
