@@ -476,6 +476,7 @@ enum step cancel_begin(struct client *client, const struct message *m)
 	unsigned next = CANCEL_NOWHERE;
 	struct cancel_key *key = NULL;
 
+	client->is_cancel = true;
 	if (site->catalog->is_offered) {
 		conn_put_off(&client->conn);
 		return STEP_PARK;

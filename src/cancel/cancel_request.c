@@ -85,10 +85,8 @@ struct cancel_request *cancel_request_new(
 	client->cancel_request = request;
 	conn_hand_on(&client->conn, &client_ops);
 	conn_set_deadline(&client->conn, 0);
-	if (!client->is_cancel) {
-		client->is_cancel = true;
+	if (!client->is_settled)
 		client_settle(client);
-	}
 	return request;
 }
 

@@ -137,6 +137,8 @@ static void startup_expired(struct conn *conn)
 
 static void startup_ended(struct conn *conn, const struct err *err)
 {
+	if (conn_client(conn)->is_cancel)
+		return; /* put off, it goes on without its socket */
 	/* a lost connection is not reported as a failure of TLS */
 	if (err && stream_has_tls_failure(&conn->stream) && !stream_tls(&conn->stream))
 		conn_log(conn, LEVEL_WARNING | KIND_TLS, "TLS handshake error: %s",

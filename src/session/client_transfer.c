@@ -129,7 +129,6 @@ static void arrived(struct thread_message *message)
 	    container_of(message, struct client_transfer, message);
 	struct site *site = t->to->site;
 	struct client *client = t->client;
-	int failed;
 
 	slab_receive(site->client_slab);
 	if (site->shutdown == SHUTDOWN_NOW) {
@@ -141,8 +140,8 @@ static void arrived(struct thread_message *message)
 	client->transfer = NULL;
 	client_enlist(client);
 	cancel_keys_settle(site->cancel_keys, &client->cancel_key);
-	failed = unpack_vars(t, site) | prepared_names_unpack(&client->names,
-					    site->prepared, site->sql_prepared);
+	int failed = unpack_vars(t, site) | prepared_names_unpack(&client->names,
+						site->prepared, site->sql_prepared);
 	if (t->database) {
 		site->transfer_counts.clients_in++;
 		join_pool(t);
@@ -264,7 +263,9 @@ static void leave(struct conn *conn)
 static void ended(struct conn *conn, const struct err *err)
 {
 	(void)err;
-	conn_doom_quietly(conn, "client unexpected eof");
+	/* a cancel request goes on without its socket */
+	if (!conn_client(conn)->is_cancel)
+		conn_doom_quietly(conn, "client unexpected eof");
 }
 
 static const struct conn_ops leaving_ops = {

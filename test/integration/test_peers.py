@@ -267,3 +267,16 @@ def test_what_comes_behind_a_cancel_for_a_peer_is_ignored(make_pooler, pg, fake)
         raw.expect_closed()
     with pooler.connect() as client:
         assert client.value("select 1") == "1"
+
+
+def test_a_client_that_closes_at_once(make_pooler, pg, fake):
+    """The kernel tells of its end together with the request, which another worker's thread forwards."""
+    server = fake(lambda session: session.recv_startup())
+    pooler = make_pooler({"db": pg.conn()}, peers={"2": "host=127.0.0.1 port=%d" % server.port},
+                         settings={"peer_id": "1", "workers": "2", "tcp_defer_accept": "0"})
+    pooler.signal("STOP")
+    for _ in range(4):
+        with pooler.raw() as raw:
+            raw.send(wire.cancel_request(b"\x01\x02\x00\x00\x00\x00\x00\x03"))
+    pooler.signal("CONT")
+    waiting.wait_for(lambda: len(server.cancels()) == 4, "all are forwarded", deadline=10)

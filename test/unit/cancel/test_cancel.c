@@ -564,6 +564,24 @@ static void killed_pool_takes_its_cancels_along(void **state)
 	stage_free(&stage);
 }
 
+/* The clients are being handed over to another process, which is then given up. */
+static void socket_closes_while_its_request_waits(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("pool_size=1", "");
+	struct peer *client, *server;
+	begin_query(stage, &client, &server);
+	stage->site.catalog->is_offered = true;
+	peer_close(ask_to_cancel(stage, client));
+	stage_settle(stage);
+	stage->site.catalog->is_offered = false;
+	struct node *first = list_first(&stage->site.login_clients);
+	assert_non_null(first);
+	conn_start(&container_of(first, struct client, site_node)->conn);
+	assert_int_equal(peer_first_packet(stage_server(stage)), STARTUP_CANCEL);
+	stage_free(&stage);
+}
+
 static void hostile_answer_to_a_cancel(void **state)
 {
 	(void)state;
@@ -606,6 +624,7 @@ int main(void)
 	    cmocka_unit_test(request_that_waits_ends_with_its_server),
 	    cmocka_unit_test(everything_goes_at_an_immediate_shutdown),
 	    cmocka_unit_test(killed_pool_takes_its_cancels_along),
+	    cmocka_unit_test(socket_closes_while_its_request_waits),
 	    cmocka_unit_test(hostile_answer_to_a_cancel),
 	};
 	return stage_run_twice(tests);
