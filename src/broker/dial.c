@@ -168,7 +168,10 @@ static enum step logged_in(struct server *server, uint8_t status)
 		 * pg_terminate_backend, ends this connection only */
 		server_note_unasked(server);
 		conn_doom(&server->conn, "idle server got dirty");
+		struct client *replica = server_client(server);
 		pool_lose_unused(&server->slot, conn_now(&server->conn));
+		if (replica)
+			replica->request.ops->retried(&replica->request);
 		return STEP_CLOSE;
 	}
 	server->status = status;

@@ -565,6 +565,25 @@ static void refused_replica_ends_its_client_only(void **state)
 	stage_free(&stage);
 }
 
+/* It ends within what its login has sent. */
+static void replica_that_ends_at_once_is_replaced(void **state)
+{
+	(void)state;
+	if (getenv(STAGE_PIECE))
+		return;
+	struct peer *client, *server;
+	struct stage *stage =
+	    dial_replica_of("database", "server_login_retry = 0\n", &client, &server);
+	peer_greet(server);
+	peer_put(server, 'E', "SFATAL\0C57P01\0Mgo away\0", 24);
+	peer_last_words(server);
+	server = stage_server(stage);
+	assert_int_equal(peer_first_packet(server), PROTOCOL_3_2);
+	peer_greet(server);
+	assert_string_equal(peer_hear(server, 'Q'), "Q:IDENTIFY_SYSTEM");
+	stage_free(&stage);
+}
+
 static void replica_whose_client_goes_is_given_up(void **state)
 {
 	(void)state;
@@ -742,6 +761,7 @@ int main(void)
 	    cmocka_unit_test(connect_query_comes_first),
 	    cmocka_unit_test(replica_gets_a_server_of_its_own),
 	    cmocka_unit_test(refused_replica_ends_its_client_only),
+	    cmocka_unit_test(replica_that_ends_at_once_is_replaced),
 	    cmocka_unit_test(replica_whose_client_goes_is_given_up),
 	    cmocka_unit_test(clock_of_a_replica_outlives_changes),
 	    cmocka_unit_test(look_up_is_given_up_with_its_server),
