@@ -368,8 +368,7 @@ uint64_t pool_last_attempt(const struct pool *pool, const char **failure);
 /* What the waiting clients wait for: the setting whose limit is reached, "pause", or
  * "connect" when a server is being opened or cannot be reached. */
 const char *pool_waits_for(const struct pool *pool);
-/* Whether a pool without clients and servers was killed or has been idle for too
- * long. */
+/* Whether a pool that has been idle for too long need not stay. */
 bool pool_may_be_freed(const struct pool *pool);
 
 #endif

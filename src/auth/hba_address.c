@@ -234,12 +234,12 @@ bool hba_address_has(const struct hba_address *a, const struct hba_peer *peer)
 		return is_on_our_interfaces(a->kind == HBA_SAME_NET, peer);
 	case HBA_HOST:
 	case HBA_DOMAIN:
-		if (peer->name != HBA_NAME_KNOWN)
-			return false;
-		size_t len = strlen(peer->host_name), suffix_len = strlen(a->name);
-		if (a->kind == HBA_HOST || len <= suffix_len)
-			return text_equal_nocase(a->name, peer->host_name);
-		return text_equal_nocase(a->name, peer->host_name + len - suffix_len);
+		break;
 	}
-	return false;
+	if (peer->name != HBA_NAME_KNOWN)
+		return false;
+	size_t len = strlen(peer->host_name), suffix_len = strlen(a->name);
+	if (a->kind == HBA_HOST || len <= suffix_len)
+		return text_equal_nocase(a->name, peer->host_name);
+	return text_equal_nocase(a->name, peer->host_name + len - suffix_len);
 }

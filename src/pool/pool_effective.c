@@ -183,14 +183,9 @@ bool pool_is_empty(const struct pool *pool)
 bool pool_may_be_freed(const struct pool *pool)
 {
 	const struct database *db = pool->database;
-	uint64_t timeout = scope_pool_idle_timeout(scope_of_pool(pool));
 
-	if (!pool_is_empty(pool))
-		return false;
-	if (db->is_admin ||
-	    (db->forced_user && scope_min_pool_size(scope_of_pool(pool)) > 0))
-		return false;
-	return timeout && db->catalog->seen_us - pool->idle_since_us >= timeout;
+	return !db->is_admin &&
+	       !(db->forced_user && scope_min_pool_size(scope_of_pool(pool)) > 0);
 }
 
 /* Slots that need a check are closed first.  Depending on server_round_robin the list

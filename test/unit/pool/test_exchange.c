@@ -749,8 +749,7 @@ static const struct {
 	"ms 10; ask 0 c; next 0; ms 1000; end a; forget; unschedule 0;"
 	"next 0; wake; unscheduled 0; note look 1;"
 	"ms 1000; open 0 c hand 1; arrive; next 1 grant b"},
-    /* a pool has become too small for its servers: the site where one rests closes it
-     */
+    /* a pool has become too small: the site where a server rests closes it */
     {"surplus_rests_elsewhere",
 	"hold 0 a; hold 1 b; give a; size 1; forget; next 1; told 0; next 0 retire"},
     /* a server that went to a paused pool would be closed there */
@@ -761,6 +760,7 @@ static const struct {
     {"min_pool_size_over_all",
 	"set min_pool_size 1; join 0 a; join 1 b; next 0 dial; next 1; start 0; next 1;"
 	"login 0; next 0; next 1; servers 1"},
+    {"refill_comes_last", "hold 0 a; set min_pool_size 2; ask 1 b; next 0; open 1 b"},
     /* A server of theirs that ends at a site without clients is replaced at one with
      * clients; when nobody is left, none is needed. */
     {"min_pool_size_of_clients_elsewhere",

@@ -457,8 +457,13 @@ static void check_all_down(const char *keys)
 	for (size_t i = 0; i < 3; i++)
 		assert_non_null(strchr(t.dialed, "abc"[i]));
 	assert_true(t.pool->failure.kind);
-	/* the monitor's next word is waited for */
+	/* whoever has to be tried nevertheless is the one that is due first */
+	assert_non_null(hosts_next(t.pool));
+	assert_null(hosts_find(&t.pool->database->hosts, "z", 1));
+	/* the monitor's next word is waited for, also by a host that clients lack */
+	t.pool->balance.wanted = 1;
 	struct verdict v = fixture_next(&t.w, t.pool, VERDICT_NONE);
+	assert_int_equal(t.pool->balance.wanted, 0);
 	assert_true(v.wake_us == UINT64_MAX);
 	t.dead = "ac";
 	hosts_fixture_look(&t);
