@@ -74,7 +74,6 @@ static void arrived(struct thread_message *message)
 	struct site *site = t->to->site;
 	struct server *server = t->server;
 	const uint8_t *at = t->vars.bytes;
-	int failed = 0;
 
 	slab_receive(site->server_slab);
 	if (site->shutdown == SHUTDOWN_NOW) {
@@ -92,7 +91,7 @@ static void arrived(struct thread_message *message)
 	conn_hand_on(&server->conn, &arriving_ops);
 	vars_init(&server->vars, site->vars);
 	vars_init(&server->own, site->vars);
-	failed |= vars_take_all(&server->vars, &at);
+	int failed = vars_take_all(&server->vars, &at);
 	failed |= vars_take_all(&server->own, &at);
 	failed |= prepared_set_unpack(
 	    &server->statements, site->prepared, site->sql_prepared);

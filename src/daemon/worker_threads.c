@@ -264,9 +264,8 @@ void worker_threads_stop(struct daemon *d)
 			workers_post(
 			    &d->workers->members[i], &threads->threads[i].stop);
 	for (unsigned i = 0; i < threads->count; i++)
-		if (threads->threads[i].has_begun &&
-		    !join_until(&threads->threads[i], &end))
-			are_all_gone = false;
+		are_all_gone &= !threads->threads[i].has_begun ||
+				join_until(&threads->threads[i], &end);
 	/* memory that a worker still uses is freed by the exit */
 	if (!are_all_gone)
 		return;

@@ -87,10 +87,9 @@ static int unpack_vars(struct client_transfer *t, struct site *site)
 {
 	struct client_params *params = &t->client->params;
 	const uint8_t *at = t->vars.bytes;
-	int failed;
 
 	vars_init(&params->vars, site->vars);
-	failed = vars_take_all(&params->vars, &at);
+	int failed = vars_take_all(&params->vars, &at);
 	if (!params->asked)
 		return failed;
 	vars_init(params->asked, site->vars);

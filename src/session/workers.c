@@ -236,6 +236,9 @@ static bool await_call(struct call *call)
 
 bool workers_call(struct worker *member, workers_fn *fn, void *ctx)
 {
+	/* its thread has ended, before the control thread's site is emptied */
+	if (!member->mailbox)
+		return true;
 	if (workers_is_control(member->site)) {
 		fn(member->site, ctx);
 		return true;

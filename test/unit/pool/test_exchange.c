@@ -761,8 +761,7 @@ static const struct {
 	"set min_pool_size 1; join 0 a; join 1 b; next 0 dial; next 1; start 0; next 1;"
 	"login 0; next 0; next 1; servers 1"},
     {"refill_comes_last", "hold 0 a; set min_pool_size 2; ask 1 b; next 0; open 1 b"},
-    /* A server of theirs that ends at a site without clients is replaced at one with
-     * clients; when nobody is left, none is needed. */
+    /* one that ends is replaced where clients are; without any, none is needed */
     {"min_pool_size_of_clients_elsewhere",
 	"hold 0 a; set min_pool_size 1; join 2 b; give a; part a; next 2; forget;"
 	"unschedule 0; end a; scheduled 0; next 0; told 2; next 2 dial; start 2;"
@@ -771,8 +770,7 @@ static const struct {
     {"room_is_asked_for",
 	"set max_user_connections 1; hold 1 N; ask 0 b; next 0; note room;"
 	"withdraw b; give N; forget; ask 0 b; next 0; note room 1; hear 1 retire N; "
-	"gone N;"
-	"open 0 b"},
+	"gone N; open 0 b"},
 
     /* servers that change sites */
     {"resting_elsewhere",

@@ -91,22 +91,6 @@ static int set_up(void **state)
 	return 0;
 }
 
-static int tear_down(void **state)
-{
-	(void)state;
-	for (unsigned i = 0; i < WORKERS; i++)
-		workers_post(&s.workers->members[i], &s.threads[i].end);
-	for (unsigned i = 0; i < WORKERS; i++)
-		pthread_join(s.threads[i].thread, NULL);
-	workers_leave(&s.control);
-	loop_free(&s.control.loop);
-	workers_free(&s.workers);
-	assert_null(s.workers);
-	return 0;
-}
-
-/* ---- calls ---- */
-
 struct visit {
 	pthread_t thread;
 	struct site *sites[WORKERS + 1]; /* in the order of visiting */
@@ -121,6 +105,24 @@ static void visited(struct site *site, void *ctx)
 	assert_true(v->count <= WORKERS);
 	v->sites[v->count++] = site;
 }
+
+static int tear_down(void **state)
+{
+	(void)state;
+	struct visit v = {.count = 0};
+	for (unsigned i = 0; i < WORKERS; i++)
+		workers_post(&s.workers->members[i], &s.threads[i].end);
+	for (unsigned i = 0; i < WORKERS; i++)
+		pthread_join(s.threads[i].thread, NULL);
+	assert_int_equal(workers_each(&s.control, visited, &v), 0);
+	workers_leave(&s.control);
+	loop_free(&s.control.loop);
+	workers_free(&s.workers);
+	assert_null(s.workers);
+	return 0;
+}
+
+/* ---- calls ---- */
 
 /* Also on a machine that is so busy that a thread does not run for a while. */
 static void call_surely(struct worker *member, workers_fn *fn, void *ctx)
