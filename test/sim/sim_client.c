@@ -622,8 +622,15 @@ static void send_cancel(struct event *e)
 		sim_tls_connect(a, c->way);
 		buf_init(&b, 0);
 		codec_put_cancel_request(&b, c->key, c->key_len);
+		/* as some drivers do */
+		if (draw_chance(&c->rng, 100))
+			codec_put_terminate(&b);
 		actor_send(a, b.bytes, b.len);
 		buf_done(&b);
+		if (c->way == TLS_WAY_NONE && draw_chance(&c->rng, 100)) {
+			actor_shut(a);
+			c->is_doubtful = true;
+		}
 		break;
 	}
 	if (draw_chance(&c->rng, 150))
