@@ -26,7 +26,8 @@ def typed(names, kind):
 
 SOCKET = ("type:s user:s database:s replication:s state:s addr:s port:i local_addr:s local_port:i "
           "connect_time:s request_time:s wait:i wait_us:i close_needed:i ptr:s link:s remote_pid:i "
-          "tls:s application_name:s prepared_statements:i id:i auth_method:s")
+          "tls:s application_name:s prepared_statements:i id:i")
+AUTH = " auth_method:s"  # Not in PgBouncer, therefore the last column
 COUNTS = ("server_assignment_count xact_count query_count received sent xact_time query_time wait_time "
           "client_parse_count server_parse_count bind_count client_login_count")
 MORE = ("repeated_parse_count", "saved_parse_count")  # Not in PgBouncer
@@ -47,10 +48,10 @@ VIEWS = {
         "cl_active cl_waiting cl_active_cancel_req cl_waiting_cancel_req sv_active sv_active_cancel "
         "sv_being_canceled sv_idle sv_used sv_tested sv_login maxwait maxwait_us", "i")
     + " pool_mode:s load_balance_hosts:s sv_pinned:i cl_listening:i",
-    "CLIENTS": SOCKET,
-    "SERVERS": SOCKET,
-    "SOCKETS": SOCKET + " " + BUFFERS,
-    "ACTIVE_SOCKETS": SOCKET + " " + BUFFERS,
+    "CLIENTS": SOCKET + AUTH,
+    "SERVERS": SOCKET + AUTH,
+    "SOCKETS": SOCKET + " " + BUFFERS + AUTH,
+    "ACTIVE_SOCKETS": SOCKET + " " + BUFFERS + AUTH,
     "USERS": "name:s pool_size:s reserve_pool_size:s pool_mode:s max_user_connections:i "
              "current_connections:i max_user_client_connections:i current_client_connections:i",
     "PEERS": "peer_id:i host:s port:i pool_size:i",
