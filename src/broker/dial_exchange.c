@@ -279,11 +279,10 @@ static enum step dial_parameter(struct server *server, const struct message *m)
 
 enum step dial_unknown(struct server *server, const struct message *m)
 {
-	char letter[MESSAGE_LETTER], name[MESSAGE_NAME];
+	char letter[MESSAGE_LETTER];
 
 	conn_log(&server->conn, LEVEL_ERROR | KIND_PROTOCOL,
-	    "unknown pkt from server: '%s'%s", message_letter(m->type, letter),
-	    message_back_name(m->type, name));
+	    "unknown pkt from server: '%s'", message_letter(m->type, letter));
 	server->conn.site->protocol_errors++;
 	dial_fail_network(server, "unknown pkt from server");
 	return STEP_CLOSE;

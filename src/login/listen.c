@@ -292,7 +292,7 @@ static int listen_tcp(struct site *site, int *patience_ms, struct err *err)
 		return 0;
 	const struct err last = *err;
 	return err_set(err,
-	    "failed to listen on any address in listen_addr list: %s (%s)", list,
+	    "failed to listen on any address in listen_addr list: %s\n%s", list,
 	    last.text);
 }
 

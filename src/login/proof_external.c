@@ -74,6 +74,9 @@ static void account_done(struct helpers_job *job)
 	if (account->name)
 		is_his = ident_may(login->rules->ident, login->rule->map, account->name,
 		    login->startup.user);
+	if (!is_his && login->rule->map)
+		conn_log(&client->conn, LEVEL_ERROR | KIND_AUTH,
+		    "ident map %s cannot be matched", login->rule->map);
 	if (!is_his)
 		conn_log(&client->conn, LEVEL_WARNING | KIND_AUTH,
 		    "account %s (uid %u) may not log in as %s",

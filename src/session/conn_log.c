@@ -28,7 +28,7 @@ static char *append_name(const struct conn *conn, char *at)
 	name_of(conn, &name);
 	if (name.peer)
 		return text_append_number(
-		    text_append(at, end, "peer/"), end, (uint64_t)name.peer);
+		    text_append(at, end, "peer-"), end, (uint64_t)name.peer);
 	at = text_append(at, end, name.database ? name.database : "(nodb)");
 	return text_append(
 	    text_append(at, end, "/"), end, name.user ? name.user : "(nouser)");

@@ -477,11 +477,11 @@ static bool may_come_unasked(uint8_t type)
 
 static void log_unlinked(const struct server *server, uint8_t type)
 {
-	char letter[MESSAGE_LETTER], name[MESSAGE_NAME];
+	char letter[MESSAGE_LETTER];
 
 	conn_log(&server->conn, LEVEL_WARNING | KIND_PROTOCOL,
-	    "got packet '%s' from server when not linked%s",
-	    message_letter(type, letter), message_back_name(type, name));
+	    "got packet '%s' from server when not linked",
+	    message_letter(type, letter));
 }
 
 static enum step rest_message(struct conn *conn, const struct message *m)

@@ -176,6 +176,7 @@ def test_peer_by_a_map_that_names_somebody_else(ruled):
     account = waiting.unprivileged()
     pooler = ruled("local all all peer map=m\n", "m somebody p\n")
     assert "unix socket login rejected" in psql(pooler, account, "p").stderr
+    pooler.wait_log(r"ERROR C-0x\w+: \S+ ident map m cannot be matched$")
 
 
 # errors in the files, and when the files are read

@@ -70,7 +70,7 @@ def test_the_wrong_process_passes_it_on(family, pg, host):
     waiting.wait_for(lambda: sleeping(pg), "runs")
     send_cancel(second, client.key)
     assert_cancelled(client)
-    second.wait_log("closing because: successfully sent cancel request")
+    second.wait_log(r"LOG S-0x\w+: peer-1@\S+ closing because: successfully sent cancel request")
     assert second.show("PEER_POOLS") == [{
         "peer_id": "1", "cl_active_cancel_req": "0", "cl_waiting_cancel_req": "0",
         "sv_active_cancel": "0", "sv_login": "0"}]

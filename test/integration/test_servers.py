@@ -633,7 +633,7 @@ def test_unasked_messages_on_an_idle_server(make_pooler, fake, data, stays):
     client.query("select 1")
     pooler.wait_pool(sv_idle=1)
     server.sessions[0].send(data)
-    pooler.wait_log(r"WARNING .*got packet '%s' from server when not linked \(\w+\)$" % data[:1].decode())
+    pooler.wait_log(r"WARNING .*got packet '%s' from server when not linked$" % data[:1].decode())
     if not stays:
         waiting.wait_for(lambda: server.sessions[0].ended.is_set(), "server closed")
         pooler.wait_log(r"S-\S+ \S+ closing because: (SV_IDLE server got dirty|unknown pkt) \(age")
