@@ -189,13 +189,13 @@ bool settings_are_different(
 void settings_dup(
     struct settings *to, const struct settings *from, struct arena *arena);
 
-/* Checks rules that concern several settings (auth_type=cert needs ...) or depend on
- * the build.  -1 and err, with the text that PgBouncer has for it. */
+/* Rules for all settings: what the build has, lists of networks and addresses can be
+ * parsed, and level_check.  SET runs it as well.  -1 and err. */
 int settings_check(const struct settings *s, struct err *err);
 /* Rules for the settings of one level.  -1 and err. */
 int level_check(const struct level *level, struct err *err);
-/* The part of settings_check that SET runs as well: lists of networks and addresses can
- * be parsed, and level_check. */
-int settings_check_lists(const struct settings *s, struct err *err);
+/* Rules about TLS that concern several settings (auth_type=cert needs ...).  -1 and
+ * err, with the text that PgBouncer has for it. */
+int settings_check_tls(const struct settings *s, struct err *err);
 
 #endif

@@ -63,7 +63,7 @@ struct config *config_with(
 	c->base = config_ref(old->base ? old->base : (struct config *)(uintptr_t)old);
 	if (setting_is_live(row) &&
 	    (setting_parse(row, &c->settings, value, arena, &remark) < 0 ||
-		settings_check_lists(&c->settings, &remark) < 0)) {
+		settings_check(&c->settings, &remark) < 0)) {
 		err_set(err, "invalid value \"%.100s\" for parameter %s: %s", value,
 		    name, remark.text);
 		config_unref(&c);

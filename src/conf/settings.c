@@ -568,10 +568,12 @@ int level_check(const struct level *level, struct err *err)
 	return 0;
 }
 
-int settings_check_lists(const struct settings *s, struct err *err)
+int settings_check(const struct settings *s, struct err *err)
 {
 	struct err bad;
 
+	if (check_build(s, err) < 0)
+		return -1;
 	if (networks_check(s->proxy_protocol_from, &bad) < 0)
 		return err_set(err, "proxy_protocol_from: %s", bad.text);
 	if (endpoints_check(s->metrics_listen, &bad) < 0)
@@ -579,10 +581,8 @@ int settings_check_lists(const struct settings *s, struct err *err)
 	return level_check(&s->global, err);
 }
 
-int settings_check(const struct settings *s, struct err *err)
+int settings_check_tls(const struct settings *s, struct err *err)
 {
-	if (check_build(s, err) < 0 || settings_check_lists(s, err) < 0)
-		return -1;
 	if (s->metrics_tls && s->client_tls_sslmode == TLS_DISABLE)
 		return err_set(err, "metrics_tls needs a certificate: set "
 				    "client_tls_sslmode, client_tls_key_file and "

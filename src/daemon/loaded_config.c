@@ -333,9 +333,6 @@ static void load_tls(struct loaded_config *c, const struct loaded_config *runnin
 		tls_setup_each_dates(running->tls, found_dates, c);
 		return;
 	}
-	/* what does not go together was told with the ini file */
-	if (!running && settings_check(&c->config->settings, &err) < 0)
-		return;
 	c->tls = tls_setup_new(c->config, &err);
 	if (c->tls) {
 		tls_setup_each_dates(c->tls, found_dates, c);

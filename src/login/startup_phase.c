@@ -58,7 +58,7 @@ static enum step startup_ssl(struct client *client, const struct message *m)
 	struct conn *conn = &client->conn;
 
 	if (conn->stream.tls) {
-		conn_doom_quietly(conn, "SSL req inside SSL");
+		conn_doom(conn, "SSL req inside SSL");
 		return STEP_CLOSE;
 	}
 	if (startup_check_alone(client, m, ERROR_UNENCRYPTED_SSL) != STEP_NEXT)

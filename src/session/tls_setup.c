@@ -172,7 +172,7 @@ static int load_client(struct tls_setup *setup, struct err *err)
 	    .has_tickets = true,
 	};
 
-	if (settings_check(s, err) < 0)
+	if (settings_check_tls(s, err) < 0)
 		return -1;
 	if (s->client_tls_sslmode == TLS_DISABLE)
 		return 0;

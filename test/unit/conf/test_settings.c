@@ -270,25 +270,25 @@ static void tls_settings_together(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_int_equal(settings_check(&f->s, &f->err), 0);
+	assert_int_equal(settings_check_tls(&f->s, &f->err), 0);
 	parse(f, "auth_type", "cert");
-	assert_int_equal(settings_check(&f->s, &f->err), -1);
+	assert_int_equal(settings_check_tls(&f->s, &f->err), -1);
 	assert_string_equal(f->err.text,
 	    "auth_type=cert requires client_tls_sslmode=SSLMODE_VERIFY_FULL");
 	parse(f, "client_tls_sslmode", "verify-full");
-	assert_int_equal(settings_check(&f->s, &f->err), -1);
+	assert_int_equal(settings_check_tls(&f->s, &f->err), -1);
 	assert_string_equal(f->err.text, "auth_type=cert requires client_tls_ca_file");
 	parse(f, "client_tls_ca_file", "ca.pem");
-	assert_int_equal(settings_check(&f->s, &f->err), -1);
+	assert_int_equal(settings_check_tls(&f->s, &f->err), -1);
 	assert_string_equal(f->err.text,
 	    "To allow TLS connections from clients, client_tls_key_file and "
 	    "client_tls_cert_file must be set.");
 	parse(f, "client_tls_key_file", "key.pem");
 	parse(f, "client_tls_cert_file", "cert.pem");
-	assert_int_equal(settings_check(&f->s, &f->err), 0);
+	assert_int_equal(settings_check_tls(&f->s, &f->err), 0);
 	parse(f, "auth_type", "md5");
 	parse(f, "client_tls_ca_file", "");
-	assert_int_equal(settings_check(&f->s, &f->err), -1);
+	assert_int_equal(settings_check_tls(&f->s, &f->err), -1);
 	assert_string_equal(
 	    f->err.text, "client_tls_sslmode requires client_tls_ca_file");
 }
