@@ -14,9 +14,9 @@
 
 struct startup {
 	char *user, *database; /* owned; never NULL after startup_read */
+	char *sent_user;       /* owned: user before it was cut */
 	uint32_t version;
-	bool is_user_too_long; /* as the client sent the name; user is cut */
-	char **unsupported;    /* owned: _pq_. names, for NegotiateProtocolVersion */
+	char **unsupported; /* owned: _pq_. names, for NegotiateProtocolVersion */
 	size_t unsupported_count;
 	/* owned: name and value of the first parameter that is not tracked, or NULL */
 	char *untracked;

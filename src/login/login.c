@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "broker/broker.h"
 #include "cancel/cancel.h"
+#include "conf/entry.h"
 #include "login/authquery.h"
 #include "login/console_logins.h"
 #include "login/login_clocks.h"
@@ -573,7 +574,7 @@ static enum step login_settle(struct client *client)
 		login_log_attempt(client);
 		return login_authenticated(client);
 	}
-	if (login->startup.is_user_too_long) {
+	if (strlen(login->startup.sent_user) > USER_NAME_MAX) {
 		client_fatal(client, ERROR_USERNAME_TOO_LONG);
 		return STEP_CLOSE;
 	}

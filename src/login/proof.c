@@ -249,7 +249,7 @@ enum proof proof_message(struct client *client, const struct message *m)
 			return proof_cleartext(client, password);
 		if (login->is_mock ||
 		    !secret_is_md5_answer(client->conn.site->md5, secret,
-			login->startup.user, login->salt, password))
+			login->startup.sent_user, login->salt, password))
 			return PROOF_FAILED;
 		return PROOF_DONE;
 	}

@@ -8,9 +8,7 @@
 #include "wire/kept_settings.h"
 #include "wire/message.h"
 
-/* The longest name in PostgreSQL, and the longest name of a user that is not refused.
- */
-enum { NAME_MOST = 63, USER_MOST = 127 };
+enum { NAME_MOST = 63 }; /* the longest name in PostgreSQL */
 
 void startup_init(struct startup *s, uint32_t version)
 {
@@ -32,6 +30,7 @@ void startup_done(struct startup *s)
 	startup_forget_unsupported(s);
 	mem_free(s->untracked);
 	mem_free(s->user);
+	mem_free(s->sent_user);
 	mem_free(s->database);
 }
 
@@ -308,9 +307,8 @@ int startup_read(struct client *client, struct startup *s, const struct message 
 	/* PostgreSQL cuts the name in the same way.  What is decided here by a name,
 	 * and what the server decides, is then decided by the same one.  Longer names
 	 * of databases are refused, unless an entry of [databases] has them. */
-	size_t len = strlen(s->user);
-	s->is_user_too_long = len > USER_MOST;
-	if (len > NAME_MOST)
+	replace(&s->sent_user, s->user);
+	if (strlen(s->user) > NAME_MOST)
 		s->user[NAME_MOST] = '\0';
 	if (!s->database || !*s->database)
 		replace(&s->database, s->user);

@@ -102,6 +102,30 @@ static void md5_password(void **state)
 	stage_free(&stage);
 }
 
+/* The name decides by its first 63 bytes, but the client's answer is made of all. */
+static void md5_password_of_a_long_name(void **state)
+{
+	(void)state;
+	struct stage *stage = stage_new("user=u", "");
+	struct peer *client, *server;
+	stage_pair(stage, &client, &server);
+	char name[128], list[256], answer[MD5_TEXT_LEN + 1];
+	struct secret secret;
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	snprintf(list, sizeof(list), "\"u\" \"secret\"\n\"%s\" \"secret\"\n", name);
+	stage_users(stage, list);
+	stage_set(stage, "auth_type", "md5");
+	client = come(stage, name);
+	stage_settle(stage);
+	secret_init(&secret, "secret");
+	secret_md5_answer(&secret, name, client->in.bytes + 9, answer);
+	secret_done(&secret);
+	peer_text(client, 'p', answer);
+	peer_hear(client, 'Z');
+	stage_free(&stage);
+}
+
 /* ---- SCRAM ---- */
 
 /* Sends the client's first message; the challenge is in client->in afterwards. */
@@ -394,6 +418,7 @@ int main(void)
 	    cmocka_unit_test(trust_knows_its_users),
 	    cmocka_unit_test(plain_password),
 	    cmocka_unit_test(md5_password),
+	    cmocka_unit_test(md5_password_of_a_long_name),
 	    cmocka_unit_test(scram_password),
 	    cmocka_unit_test(reload_within_scram),
 	    cmocka_unit_test(other_rounds_within_scram),
