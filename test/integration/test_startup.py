@@ -530,6 +530,7 @@ def test_pqexec_can_be_disabled(make_pooler, pg):
     client.recv_kinds("12DCZ")
     client.send(wire.query("select 1"))
     client.expect_fatal("PQexec disallowed")
+    assert pooler.admin.query("SHOW VERSION").rows
 
 
 # who is in is who has proven it
