@@ -56,9 +56,8 @@ enum { TAKEOVER_SOCKETS = 64 };
 
 /* What the old process answers. */
 struct takeover_terms {
-	int fd; /* the socket for the frames; -1: it has only listening sockets to give
-		 */
-	int sockets[TAKEOVER_SOCKETS]; /* these; the caller's */
+	int fd; /* the socket for the frames; -1: only listening sockets come */
+	int sockets[TAKEOVER_SOCKETS]; /* those, the caller's */
 	size_t socket_count;
 	int console;   /* the console's, which stays open until it has let go */
 	int pid;       /* 0: unknown */
