@@ -362,9 +362,9 @@ static bool is_same(const struct host_verdict *a, const struct host_verdict *b)
 	       strcmp(a->unfit_reason, b->unfit_reason) == 0;
 }
 
-/* Does a second primary come up?  Each of them must have said that it is one after the
- * other was seen: the old primary of a planned change has not been asked yet since it
- * was stopped, and one that hangs says nothing any more. */
+/* Does a second primary come up, where a role is asked for?  Each of them must have
+ * said that it is one after the other was seen: the old primary of a planned change has
+ * not been asked yet since it was stopped, and one that hangs says nothing any more. */
 static bool note_primaries(struct host_group *g, uint64_t now_us, uint64_t *wake_us)
 {
 	uint64_t oldest_us = UINT64_MAX;
@@ -378,8 +378,8 @@ static bool note_primaries(struct host_group *g, uint64_t now_us, uint64_t *wake
 		if (!*v->unasked && v->report.at_us < oldest_us)
 			oldest_us = v->report.at_us;
 	}
-	if (count < 2)
-		g->both_us = 0;
+	if (count < 2 || g->rules.target == TARGET_ANY)
+		g->both_us = count = 0;
 	else if (!g->both_us)
 		g->both_us = now_us;
 	bool is_split = count > 1 && oldest_us >= g->both_us;

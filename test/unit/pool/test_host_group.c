@@ -85,6 +85,21 @@ static void second_primary_that_flickers_is_told_once(void **state)
 	scene_close(&s);
 }
 
+/* Hosts that are all served alike may each have a cluster of its own, as the segments
+ * of a sharded one. */
+static void primaries_that_are_served_alike_are_no_news(void **state)
+{
+	(void)state;
+	struct scene s;
+
+	scene_open(&s);
+	s.group.rules.target = TARGET_ANY;
+	is_found(&s, 0, HOST_UP, HOST_PRIMARY);
+	is_found(&s, 1, HOST_UP, HOST_PRIMARY);
+	assert_false(decide(&s).is_split);
+	scene_close(&s);
+}
+
 /* At a planned change the new primary may be heard of before the old one is asked
  * again. */
 static void second_primary_counts_when_both_have_answered_since(void **state)
@@ -254,6 +269,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(second_primary_that_flickers_is_told_once),
+	    cmocka_unit_test(primaries_that_are_served_alike_are_no_news),
 	    cmocka_unit_test(second_primary_counts_when_both_have_answered_since),
 	    cmocka_unit_test(nothing_is_lost_before_it_was_tried),
 	    cmocka_unit_test(first_look_finds_nothing),
