@@ -165,8 +165,8 @@ struct catalog *catalog_new(struct mem *mem);
 void catalog_share(struct catalog *c, struct central *central, unsigned worker);
 void catalog_free(struct catalog **c); /* all pools must be empty */
 
-/* Gets each message that a reload writes to the log. */
-typedef void catalog_note_fn(void *ctx, const char *text);
+/* Gets each message that goes to the log, with its level (base/log_levels.h). */
+typedef void catalog_note_fn(void *ctx, unsigned level, const char *text);
 
 /*
  * Puts a snapshot in force (takes references).  If users is not NULL, it replaces the

@@ -32,7 +32,7 @@ void catalog_leave(struct central_limit *shared, int *count);
 void pool_free(struct pool *pool);
 
 /* Prints a message to a catalog_note_fn, which may be NULL. */
-void catalog_note(catalog_note_fn *note, void *note_ctx, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+void catalog_note(catalog_note_fn *note, void *note_ctx, unsigned level,
+    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 #endif

@@ -42,12 +42,12 @@ static void apply_unref(struct config_apply *a)
 /* ---- one site takes over ---- */
 
 /* Every site reports the same change; only the control site logs it. */
-static void note_change(void *ctx, const char *text)
+static void note_change(void *ctx, unsigned level, const char *text)
 {
 	const struct site *site = ctx;
 
 	if (workers_is_control(site))
-		log_put(site->log, LEVEL_WARNING | KIND_RELOAD, NULL, "%s", text);
+		log_put(site->log, level | KIND_RELOAD, NULL, "%s", text);
 }
 
 static void apply_to(struct site *site, const struct config_apply *a)

@@ -85,11 +85,11 @@ static void stats_due(struct deadline *due)
 	arm_stats(d);
 }
 
-static void note_freed(void *ctx, const char *text)
+static void note_freed(void *ctx, unsigned level, const char *text)
 {
 	const struct site *site = ctx;
 
-	log_put(site->log, LEVEL_LOG | KIND_POOLS, NULL, "%s", text);
+	log_put(site->log, level | KIND_POOLS, NULL, "%s", text);
 }
 
 /* ctx: the earliest time at which a site wants housekeeping again. */

@@ -179,7 +179,8 @@ void catalog_free(struct catalog **cp)
 	*cp = NULL;
 }
 
-void catalog_note(catalog_note_fn *note, void *note_ctx, const char *fmt, ...)
+void catalog_note(
+    catalog_note_fn *note, void *note_ctx, unsigned level, const char *fmt, ...)
 {
 	char *text;
 	va_list ap;
@@ -191,7 +192,7 @@ void catalog_note(catalog_note_fn *note, void *note_ctx, const char *fmt, ...)
 	va_end(ap);
 	if (len < 0)
 		return;
-	note(note_ctx, text);
+	note(note_ctx, level, text);
 	free(text);
 }
 

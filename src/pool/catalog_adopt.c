@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "base/log_levels.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "conf/entry.h"
@@ -40,7 +41,7 @@ static void adopt_entry(const struct catalog_change *a, struct database *db,
 	} else {
 		bool is_obsolete = entry_is_obsoleting(db->config, entry);
 		if (db->forced_user && !entry->user)
-			catalog_note(a->note, a->note_ctx,
+			catalog_note(a->note, a->note_ctx, LEVEL_WARNING,
 			    "losing forced user not supported, keeping old setting");
 		database_set_config(db, entry);
 		/* it may have been an auto-database before */
@@ -94,7 +95,7 @@ static void drop_missing(const struct catalog_change *a)
 		if (db->is_admin || db->is_auto ||
 		    db->config_round == a->c->config_round)
 			continue;
-		catalog_note(a->note, a->note_ctx,
+		catalog_note(a->note, a->note_ctx, LEVEL_WARNING,
 		    "dropping database '%s' as it does not exist anymore or inactive "
 		    "auto-database",
 		    db->name);
@@ -112,7 +113,7 @@ static void drop_peers(const struct catalog_change *a)
 		while (at < config->peer_count && config->peers[at].id < id)
 			at++;
 		if (at == config->peer_count || config->peers[at].id != id)
-			catalog_note(a->note, a->note_ctx,
+			catalog_note(a->note, a->note_ctx, LEVEL_WARNING,
 			    "dropping peer %d as it does not exist anymore", id);
 	}
 }

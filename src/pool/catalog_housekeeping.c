@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "base/log_levels.h"
 #include "base/time_us.h"
 #include "pool/catalog_parts.h"
 #include "pool/pool.h"
@@ -53,7 +54,7 @@ static uint64_t drop_idle_pools(
 			 * reported in the log */
 			if (central_is_last(&pool->database->catalog->view,
 				&pool->part.whole->name))
-				catalog_note(note, note_ctx,
+				catalog_note(note, note_ctx, LEVEL_LOG,
 				    "cleaning up idle pool for user %s on db %s "
 				    "because: "
 				    "pool idle timeout (age= %llus)",
@@ -101,7 +102,7 @@ static uint64_t drop_idle_databases(
 			continue;
 		if (!is_due && (!db->limit || central_is_last(&db->catalog->view,
 						  &db->limit->name)))
-			catalog_note(note, note_ctx,
+			catalog_note(note, note_ctx, LEVEL_WARNING,
 			    "dropping database '%s' as it does not exist anymore or "
 			    "inactive auto-database",
 			    db->name);

@@ -294,12 +294,6 @@ static void ask(struct pg_client *r)
 
 /* ---- a site for it ---- */
 
-static void note_nothing(void *ctx, const char *text)
-{
-	(void)ctx;
-	(void)text;
-}
-
 static int build(struct pg_client *r, struct config *config, struct err *err)
 {
 	struct site *site = &r->site;
@@ -326,7 +320,7 @@ static int build(struct pg_client *r, struct config *config, struct err *err)
 	r->watched = *r->of_broker;
 	r->watched.gone = on_gone;
 	site->server_events = &r->watched;
-	catalog_adopt(site->catalog, config, NULL, note_nothing, NULL);
+	catalog_adopt(site->catalog, config, NULL, NULL, NULL);
 	return rc;
 }
 

@@ -141,7 +141,7 @@ def test_auto_database_is_told_once(make_pooler, pg):
                          settings=dict(WORKERS, autodb_idle_timeout=0.2, server_idle_timeout=0.1))
     for client in connect_all(pooler, 3, "other"):
         client.close()
-    pooler.wait_log("dropping database 'other' as ")
+    pooler.wait_log("WARNING dropping database 'other' as ")
     log = pooler.log()
     assert len(re.findall("registered new auto-database: other", log)) == 1
     assert len(re.findall("dropping database 'other' as ", log)) == 1

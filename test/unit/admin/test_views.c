@@ -62,7 +62,8 @@ static int close_fixture(void **state)
 	"type:25|user:25|database:25|replication:25|state:25|addr:25|port:23|" \
 	"local_addr:25|local_port:23|connect_time:25|request_time:25|wait:23|" \
 	"wait_us:23|close_needed:23|ptr:25|link:25|remote_pid:23|tls:25|"      \
-	"application_name:25|prepared_statements:23|id:23|auth_method:25"
+	"application_name:25|prepared_statements:23|id:23"
+#define AUTH_METHOD "|auth_method:25"
 #define BUFFERS                                                             \
 	"|recv_pos:23|pkt_pos:23|pkt_remain:23|send_pos:23|send_remain:23|" \
 	"pkt_avail:23|send_avail:23"
@@ -84,10 +85,10 @@ static const struct shape {
 	      "canceled:23|"
 	      "sv_idle:23|sv_used:23|sv_tested:23|sv_login:23|maxwait:23|maxwait_us:23|"
 	      "pool_mode:25|load_balance_hosts:25|sv_pinned:23|cl_listening:23"},
-    {"CLIENTS", SOCKET},
-    {"SERVERS", SOCKET},
-    {"SOCKETS", SOCKET BUFFERS},
-    {"ACTIVE_SOCKETS", SOCKET BUFFERS},
+    {"CLIENTS", SOCKET AUTH_METHOD},
+    {"SERVERS", SOCKET AUTH_METHOD},
+    {"SOCKETS", SOCKET BUFFERS AUTH_METHOD},
+    {"ACTIVE_SOCKETS", SOCKET BUFFERS AUTH_METHOD},
     {"LISTS", "list:25|items:23"},
     {"USERS", "name:25|pool_size:25|reserve_pool_size:25|pool_mode:25|max_user_"
 	      "connections:23|"

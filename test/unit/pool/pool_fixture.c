@@ -56,8 +56,9 @@ static void on_freed(void *ctx, struct pool *pool)
 static const struct catalog_events events = {
     .schedule = on_schedule, .kill = on_kill, .freed = on_freed};
 
-static void on_note(void *ctx, const char *text)
+static void on_note(void *ctx, unsigned level, const char *text)
 {
+	(void)level;
 	struct fixture *w = ctx;
 	size_t len = strlen(w->notes);
 
