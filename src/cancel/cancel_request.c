@@ -36,8 +36,13 @@ static void part(struct client *client)
 
 static void client_ended(struct conn *conn, const struct err *err)
 {
+	enum cancel_state state =
+	    atomic_load(&conn_client(conn)->cancel_request->state);
+
 	(void)err;
-	conn_doom_quietly(conn, "client unexpected eof");
+	/* as long as nobody has the request, it may have to begin again from here */
+	if (state != CANCEL_NEW && state != CANCEL_AGAIN)
+		conn_doom_quietly(conn, "client unexpected eof");
 }
 
 /* Either it is time to look again, or a worker has not taken the request in time. */

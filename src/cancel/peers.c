@@ -417,6 +417,7 @@ static void peer_conn_begin(struct cancel_request *request, struct peer *peer)
 	site->peers->conn_count++;
 	peer_conn->request = request;
 	request->key[KEY_TTL]--;
+	atomic_store(&request->state, CANCEL_TAKEN);
 	peer_conn->peer = peer;
 	list_push_back(&peer->waiting, &peer_conn->node);
 	peer_conn->due_us = limit ? loop_now(site->loop) + limit : UINT64_MAX;

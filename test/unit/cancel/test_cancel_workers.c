@@ -224,14 +224,15 @@ static void client_is_on_its_way(void **state)
 	be_hit(third);
 }
 
-/* The clients are being handed over to another process: the request waits, and goes
- * there if its client has gone. */
+/* The clients are being handed over to another process: the request waits, also without
+ * its socket, and goes there if its client has gone. */
 static void takeover_meanwhile(void **state)
 {
 	(void)state;
 	site_at(CONTROL)->verbs = &passing_verbs;
 	site_at(0)->catalog->is_offered = true;
 	int fd = ask_to_cancel(1);
+	shutdown(fd, SHUT_WR);
 	turn();
 	assert_true(is_open(fd));
 	assert_true(list_is_empty(&s.sites.at[0]->fresh));

@@ -777,8 +777,7 @@ static const struct {
 	"hold 0 a; give a; ms 5; ask 1 b; next 1; wake;"
 	/* it is asked for once, and nothing is dialed meanwhile */
 	"next 1; note look 0; look 0 hand 1 a; arrive; next 1 grant b a; servers 1"},
-    /* The site that asks is not the one whose client has waited longest.  The server
-     * comes to rest while no server may change sites. */
+    /* another client than that of the site that asks has waited longest */
     {"resting_elsewhere_for_another",
 	"size 1; hold 0 a; ask 2 b; next 2; ms 50; ask 1 c; freeze 1; give a; freeze 0;"
 	"next 1; look 0 hand 2; arrive; next 2 grant b"},
