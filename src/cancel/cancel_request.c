@@ -36,12 +36,10 @@ static void part(struct client *client)
 
 static void client_ended(struct conn *conn, const struct err *err)
 {
-	enum cancel_state state =
-	    atomic_load(&conn_client(conn)->cancel_request->state);
-
+	const struct cancel_request *request = conn_client(conn)->cancel_request;
 	(void)err;
 	/* as long as nobody has the request, it may have to begin again from here */
-	if (state != CANCEL_NEW && state != CANCEL_AGAIN)
+	if (request->state != CANCEL_NEW && request->state != CANCEL_AGAIN)
 		conn_doom_quietly(conn, "client unexpected eof");
 }
 

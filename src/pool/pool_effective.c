@@ -182,10 +182,9 @@ bool pool_is_empty(const struct pool *pool)
 
 bool pool_may_be_freed(const struct pool *pool)
 {
-	const struct database *db = pool->database;
-
-	return !db->is_admin &&
-	       !(db->forced_user && scope_min_pool_size(scope_of_pool(pool)) > 0);
+	return !pool->database->is_admin &&
+	       (!pool->database->forced_user ||
+		   scope_min_pool_size(scope_of_pool(pool)) <= 0);
 }
 
 /* Slots that need a check are closed first.  Depending on server_round_robin the list

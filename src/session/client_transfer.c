@@ -262,8 +262,7 @@ static void leave(struct conn *conn)
 static void ended(struct conn *conn, const struct err *err)
 {
 	(void)err;
-	/* a cancel request goes on without its socket */
-	if (!conn_client(conn)->is_cancel)
+	if (!conn_client(conn)->is_cancel) /* which goes on without its socket */
 		conn_doom_quietly(conn, "client unexpected eof");
 }
 
