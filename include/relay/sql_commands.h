@@ -57,9 +57,9 @@ int sql_command_send(struct server *server, const struct sql_command *c,
 /* Sends what must precede the command when it runs. */
 int sql_before_run(const struct client *client, struct server *server,
     enum command_kind kind, const char *name, struct prepared_text *text);
-/* The command has succeeded: applies its changes. */
-int sql_completed(struct client *client, struct server *server, enum command_kind kind,
-    const char *name, struct prepared_text *text);
+/* m is CommandComplete: applies the changes of the command if it is that one's. */
+int sql_completed(struct client *client, struct server *server, const struct message *m,
+    enum command_kind kind, const char *name, struct prepared_text *text);
 /* The command has failed: is the statement unknown to the server, or can it not run any
  * more?  Then it is prepared again before its next use. */
 bool sql_has_lost(struct server *server, const struct message *m,

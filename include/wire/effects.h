@@ -43,7 +43,8 @@ struct reset_effects {
 };
 
 enum command_kind {
-	COMMAND_NONE, /* another command, or more than one statement */
+	COMMAND_NONE, /* another command, or more than one statement without a
+			 DEALLOCATE */
 	COMMAND_PREPARE,
 	COMMAND_EXECUTE,
 	COMMAND_DEALLOCATE,
@@ -51,7 +52,8 @@ enum command_kind {
 };
 
 /* Where the parts of a PREPARE, EXECUTE or DEALLOCATE stand, if the text consists of
- * nothing else.  Offsets in bytes. */
+ * nothing else, or is a DEALLOCATE among statements that are none of them.  Offsets in
+ * bytes. */
 struct command_span {
 	enum command_kind kind;
 	uint32_t from, to; /* the statement's name, as it is written */

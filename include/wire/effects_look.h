@@ -31,6 +31,8 @@ struct effects_look {
 	struct sql_effects effects;
 	/* number of statements that have ended, without empty ones */
 	size_t statements;
+	/* number of PREPARE, EXECUTE and DEALLOCATE, also within other statements */
+	size_t commands;
 	bool has_empty; /* the text has an empty statement */
 	/* State within a statement, for effects_inner.c. */
 	struct config_call calls[EFFECTS_NESTED_MAX];

@@ -207,12 +207,12 @@ int sql_before_run(const struct client *client, struct server *server,
 	}
 }
 
-int sql_completed(struct client *client, struct server *server, enum command_kind kind,
-    const char *name, struct prepared_text *text)
+int sql_completed(struct client *client, struct server *server, const struct message *m,
+    enum command_kind kind, const char *name, struct prepared_text *text)
 {
-	if (kind == COMMAND_DEALLOCATE)
+	if (kind == COMMAND_DEALLOCATE && server_has_tag(m, "DEALLOCATE"))
 		prepared_names_del(&client->names, name);
-	if (kind != COMMAND_PREPARE)
+	if (kind != COMMAND_PREPARE || !server_has_tag(m, "PREPARE"))
 		return 0;
 	if (prepared_set_add(&server->statements, text) < 0)
 		return -1;

@@ -122,7 +122,8 @@ enum sql_fate sql_rewrite_query(struct client *client, struct server *server,
 
 bool sql_wants_whole(const struct server *server, const struct message *m)
 {
-	return server->link.sql && m->type == 'E' && m->size <= KEPT_MAX;
+	return server->link.sql && (m->type == 'E' || m->type == 'C') &&
+	       m->size <= KEPT_MAX;
 }
 
 static enum sql_answer answer_error(struct sql_query *q, struct client *client,
@@ -190,7 +191,7 @@ enum sql_answer sql_answered(struct client *client, struct server *server,
 		return SQL_PASS;
 	switch (m->type) {
 	case 'C':
-		if (sql_completed(client, server, q->command.sql.span.kind,
+		if (sql_completed(client, server, m, q->command.sql.span.kind,
 			q->command.sql.name, q->command.text) < 0)
 			no_memory(client, server);
 		break;

@@ -581,24 +581,6 @@ bool statements_is_for_client(const struct server *server, const struct message 
 	       !server->link.params.is_applying;
 }
 
-/* The Execute of a command has succeeded.  Its portal may have been replaced since. */
-static void note_completion(
-    struct client *client, struct server *server, const struct message *m, uint32_t tag)
-{
-	static const char *const tags[] = {
-	    [COMMAND_PREPARE] = "PREPARE",
-	    [COMMAND_DEALLOCATE] = "DEALLOCATE",
-	    [COMMAND_DEALLOCATE_ALL] = NULL,
-	};
-	const struct name_map *a = name_map_find(server, tag);
-	const char *wanted = a ? tags[a->kind] : NULL;
-
-	if (!wanted || !server_has_tag(m, wanted))
-		return;
-	if (sql_completed(client, server, a->kind, a->theirs, a->text) < 0)
-		no_memory(client, server);
-}
-
 bool statements_answered(struct client *client, struct server *server,
     const struct message *m, const struct pipeline_entry *done)
 {
@@ -617,7 +599,11 @@ bool statements_answered(struct client *client, struct server *server,
 		if (parsed_again(client, server, m, done->tag) < 0)
 			no_memory(client, server);
 		unnamed_parsed(client, server, done->tag);
-		note_completion(client, server, m, done->tag);
+		/* the portal of a command may have been replaced since */
+		const struct name_map *a = name_map_find(server, done->tag);
+		if (a &&
+		    sql_completed(client, server, m, a->kind, a->theirs, a->text) < 0)
+			no_memory(client, server);
 		if (!(done->tag & SERVER_TAG_UNNAMED))
 			prepared_journal_commit(&server->link.journal, done->tag);
 		name_map_end(server, done->tag);

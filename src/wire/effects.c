@@ -97,7 +97,8 @@ static void look(struct effects_look *l)
 		if (l->token.kind != SQL_END)
 			sql_scan_next(&l->scan, &l->token);
 	}
-	if (l->statements > 1)
+	if (l->commands > 1 ||
+	    (l->statements > 1 && l->effects.command.kind != COMMAND_DEALLOCATE))
 		l->effects.command.kind = COMMAND_NONE;
 }
 

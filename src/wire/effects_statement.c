@@ -232,14 +232,16 @@ static bool may_be_name(const struct sql_token *t)
 }
 
 /* Reads the rest of a PREPARE, EXECUTE or DEALLOCATE; the token is the statement's
- * name.  Only the first statement of a text counts, and only if no other one
- * follows. */
+ * name.  Only the first statement of a text counts, and only if no other one follows;
+ * a DEALLOCATE may stand anywhere, as psqlODBC puts it between SAVEPOINT and RELEASE.
+ */
 static void take_command(
     struct effects_look *l, enum command_kind kind, const struct sql_token *name)
 {
 	struct command_span span = {.kind = kind};
 
-	if (!may_be_name(name) || !may_follow(l, kind) || !l->effects.is_command)
+	if (!may_be_name(name) || !may_follow(l, kind) ||
+	    !(l->effects.is_command || kind == COMMAND_DEALLOCATE))
 		return;
 	span.from = (uint32_t)(name->from - l->text);
 	span.to = (uint32_t)(name->to - l->text);
@@ -252,6 +254,7 @@ static void take_command(
 static void begin_command(struct effects_look *l)
 {
 	l->effects.is_command = l->statements == 0 && !l->has_empty;
+	l->commands++;
 	effects_inner_next(l);
 }
 

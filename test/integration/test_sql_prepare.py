@@ -604,3 +604,28 @@ def test_random_sequences(make, pg, limit):
             raise AssertionError("seed %d: %r\n%s" % (seed, said, failure)) from None
         finally:
             pair.close()
+
+
+@pytest.mark.parametrize("block", [True, False])
+def test_deallocate_among_others(pair, block):
+    """As psqlODBC does it, where a SAVEPOINT stands before it."""
+    before, behind = ("savepoint _per_query_svp_", "release _per_query_svp_") if block else ("select 1", "select 2")
+    pair.query("begin" if block else "select 0")
+    for sql in ("select 7", "select 8", "select 9"):
+        pair.run(sql, name='"A b')
+        pair.query('%s;DEALLOCATE """A b";%s' % (before, behind))
+        pair.query('select 1; deallocate """A b"')
+        if block:
+            pair.query("rollback")
+            pair.query("begin")
+    pair.run("select 10", name="x")
+    pair.query("select 1; deallocate x; select 1/0; select 3")
+    if block:
+        pair.query("rollback")
+    pair.run("select 11", name="x")
+    pair.query("select 1/0; deallocate x")
+    if block:
+        pair.query("rollback")
+    assert pair.run("", name="x") is not None
+    pair.query("deallocate x; select 12")
+    pair.query("deallocate x; select 13")

@@ -563,6 +563,21 @@ static void more_than_one_statement_is_none(void **state)
 	assert_int_equal(command("prepare a as b ; ").span.end, 15);
 }
 
+/* As psqlODBC sends it. */
+static void deallocate_may_stand_among_others(void **state)
+{
+	(void)state;
+	assert_is("SAVEPOINT s;DEALLOCATE \"_PLAN0x1\";RELEASE s", COMMAND_DEALLOCATE,
+	    "\"_PLAN0x1\"", "_PLAN0x1");
+	assert_is("deallocate x; select 1", COMMAND_DEALLOCATE, "x", "x");
+	assert_is("; deallocate x", COMMAND_DEALLOCATE, "x", "x");
+	assert_is("select 1; deallocate all", COMMAND_NONE, "", "");
+	assert_is("deallocate x; deallocate y", COMMAND_NONE, "", "");
+	assert_is("deallocate x; deallocate all", COMMAND_NONE, "", "");
+	assert_is("prepare x as select 1; deallocate x", COMMAND_NONE, "", "");
+	assert_is("deallocate x; explain execute y", COMMAND_NONE, "", "");
+}
+
 static void long_names_are_cut(void **state)
 {
 	(void)state;
@@ -867,6 +882,7 @@ int main(void)
 	    cmocka_unit_test(execute_may_stand_within_others),
 	    cmocka_unit_test(other_queries_are_none),
 	    cmocka_unit_test(more_than_one_statement_is_none),
+	    cmocka_unit_test(deallocate_may_stand_among_others),
 	    cmocka_unit_test(long_names_are_cut),
 	    cmocka_unit_test(statements_that_forget),
 	    cmocka_unit_test(first_words_that_forget),
