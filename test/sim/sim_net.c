@@ -342,6 +342,8 @@ static struct wire *wire_new(void)
 	w->latency_us =
 	    draw_between(&w->rng, 5, draw_chance(&w->rng, 100) ? 40000 : 300);
 	/* the largest result passes within half a minute: others wait for its server */
+	if (w->room < world.habits.turn_us / NARROW_US)
+		w->room = world.habits.turn_us / NARROW_US;
 	if (w->latency_us > w->room * NARROW_US)
 		w->latency_us = w->room * NARROW_US;
 	w->refs = 2;
