@@ -25,9 +25,12 @@ void listen_take(struct site *site, int fd, bool is_unix);
 /* The process that passed them does not come back to them: the files of its unix
  * sockets are this one's, which removes them at its end. */
 void listen_own(struct site *site);
-/* Gives the unix sockets that another process still uses, and those whose file it has
- * removed, a socket and a file of their own.  What fails is logged. */
-void listen_renew_unix(struct site *site);
+/* Opens a socket to replace the unix socket that another process still uses, or whose
+ * file it has removed.  Nobody finds it before listen_replace_unix. */
+int listen_renew_unix(struct site *site, struct err *err);
+/* Puts it in the place of the old one, whose connections that wait are accepted.
+ * Clients find one of the two at any time. */
+void listen_replace_unix(struct site *site);
 /* Another process has taken over all listening sockets: closes them here and leaves the
  * files of unix sockets in place. */
 void listen_let_go(struct site *site);

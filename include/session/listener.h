@@ -5,6 +5,8 @@
 #ifndef SESSION_LISTENER_H
 #define SESSION_LISTENER_H
 
+#include <sys/types.h>
+
 #include "session/site.h"
 
 struct listener {
@@ -18,7 +20,9 @@ struct listener {
 			      setting */
 	bool is_stopped;   /* by SUSPEND: nothing is accepted until listener_start */
 	bool is_shared;    /* the process from which it was taken may still go on */
-	char *path;        /* owned: socket file to be removed at the end; NULL: none */
+	struct listener *successor; /* the one that will replace it; or NULL */
+	char *path;  /* owned: socket file to be removed at the end; NULL: none */
+	ino_t inode; /* of the file: another process may have put its own there */
 };
 
 /* Stops accepting, until listener_start.  Meanwhile connections wait in the kernel's

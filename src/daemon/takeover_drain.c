@@ -32,7 +32,9 @@ static void ended(void *ctx, int fd)
 	takeover_stop_draining(d);
 	/* it has removed the files of its unix sockets and its pidfile, without looking
 	 * whose they are by now */
-	listen_renew_unix(&d->site);
+	if (listen_renew_unix(&d->site, &err) < 0)
+		log_error(d->site.log, "%s", err.text);
+	listen_replace_unix(&d->site);
 	listen_own(&d->site);
 	metrics_review(&d->site);
 	if (pidfile_restore(&d->pidfile, &err) < 0)
@@ -76,7 +78,7 @@ static int prepare(struct daemon *d, struct takeover_terms *terms, struct err *e
 		    sock_local(terms->sockets[i], &local) == 0 &&
 			local.family == AF_UNIX);
 	if (pidfile_check(&d->pidfile, terms->pid, 0, site->log, err) < 0 ||
-	    listen_open(site, 0, err) < 0)
+	    listen_open(site, 0, err) < 0 || listen_renew_unix(site, err) < 0)
 		return -1;
 	return takeover_ask_to_drain(terms, err);
 }
@@ -98,6 +100,8 @@ int takeover_drain(struct daemon *d, struct takeover_terms *terms, struct err *e
 			close(terms->console);
 		return -1;
 	}
+	/* at once: that one refuses clients by now */
+	listen_replace_unix(site);
 	g = d->draining = mem_alloc(sizeof(*g));
 	*g = (struct draining){
 	    .d = d, .old_process = old_process, .old_pid = terms->pid};
@@ -105,7 +109,6 @@ int takeover_drain(struct daemon *d, struct takeover_terms *terms, struct err *e
 	deadline_init(&g->due, is_due);
 	if (patience_us > 0)
 		deadline_set(site->loop, &g->due, loop_now(site->loop) + patience_us);
-	listen_renew_unix(site);
 	listen_start(site);
 	log_put(site->log, LEVEL_LOG | KIND_TAKEOVER, NULL,
 	    "process %d cannot hand over its clients: it serves them until they leave, "

@@ -89,8 +89,9 @@ static int accept_on_spare(struct listener *l, struct sock_addr *peer)
 	return fd;
 }
 
-/* Accepts a connection if one is there.  Pauses accepting if that fails. */
-static void accept_one(struct listener *l)
+/* Accepts a connection if one is there.  Pauses accepting if that fails.  False: none
+ * was there, or it failed. */
+static bool accept_one(struct listener *l)
 {
 	struct sock_addr peer;
 	bool is_spare = false;
@@ -104,20 +105,21 @@ static void accept_one(struct listener *l)
 			 * connection may be the administrator's */
 			pause_accepting(l, evict_silent(l->site) > 0 ? EVICTED_PAUSE_US
 								     : SPARE_PAUSE_US);
-			return;
+			return false;
 		}
 	}
 	/* the client is gone already; the next one may be there (accept(2)) */
 	if (fd < 0 && (errno == ECONNABORTED || errno == EPROTO))
-		return;
+		return true;
 	if (fd < 0) {
 		if (errno != EAGAIN && errno != EWOULDBLOCK) {
 			log_error(l->site->log, "accept() failed: %s", strerror(errno));
 			pause_accepting(l, ACCEPT_PAUSE_US);
 		}
-		return;
+		return false;
 	}
 	place_client(l, fd, &peer, is_spare);
+	return true;
 }
 
 static void accept_ready(void *ctx, int fd)
@@ -127,7 +129,7 @@ static void accept_ready(void *ctx, int fd)
 	(void)fd;
 	/* One per turn: a second accept() would usually find nothing, and a connection
 	 * that still waits makes the socket ready again in the next turn. */
-	accept_one(l);
+	(void)accept_one(l);
 	/* the connection may have taken a spare descriptor */
 	reserved_fds_refill(l->site);
 }
@@ -158,6 +160,20 @@ static struct listener *listener_add(struct site *site, int fd, bool is_unix)
 	return l;
 }
 
+static ino_t inode_of(const char *path)
+{
+	struct stat st;
+
+	return path && stat(path, &st) == 0 ? st.st_ino : 0;
+}
+
+static void set_path(struct listener *l, const char *path)
+{
+	mem_free(l->path);
+	l->path = mem_strdup(path);
+	l->inode = inode_of(path);
+}
+
 static void listener_free(struct listener *l)
 {
 	list_remove(&l->site->listeners, &l->node);
@@ -167,7 +183,7 @@ static void listener_free(struct listener *l)
 	 * that was taken may still be the other process's, so their files stay.  The
 	 * file is removed before the socket is closed, because a new process may create
 	 * its own file as soon as nobody listens here. */
-	if (l->path && !l->is_stopped && !l->is_shared)
+	if (l->path && !l->is_stopped && !l->is_shared && inode_of(l->path) == l->inode)
 		unlink(l->path);
 	close(l->fd);
 	mem_free(l->path);
@@ -190,18 +206,31 @@ static bool claim_tcp(struct site *site, const struct sock_addr *addr)
 	return false;
 }
 
+/* The name under which a socket is made that replaces the one at the path.  It is as
+ * long, so there is room for it, and the socket keeps it. */
+static void spare_name(char *path)
+{
+	char *file = strrchr(path, '/');
+
+	if (file)
+		file[1] = '_';
+}
+
 static bool claim_unix(struct site *site, const struct sock_target *target)
 {
 	const char *path = target->un.sun_path;
+	struct sock_target spare = *target;
 	struct sockaddr_un un;
 	struct listener *l;
 
+	spare_name(spare.un.sun_path);
 	list_for (l, &site->listeners, node) {
+		const char *name = sock_local_path(l->fd, &un);
 		if (!l->is_unclaimed || !l->is_unix ||
-		    strcmp(sock_local_path(l->fd, &un), path) != 0)
+		    (strcmp(name, path) != 0 && strcmp(name, spare.un.sun_path) != 0))
 			continue;
 		l->is_unclaimed = false;
-		l->path = mem_strdup(path);
+		set_path(l, path);
 		return true;
 	}
 	return false;
@@ -324,7 +353,7 @@ static int listen_unix(struct site *site, int *patience_ms, struct err *err)
 	    site->log, "listening on unix:%s/.s.PGSQL.%d", dir, settings->listen_port);
 	struct listener *l = listener_add(site, fd, true);
 	if (*dir != '@')
-		l->path = mem_strdup(target.un.sun_path);
+		set_path(l, target.un.sun_path);
 	return 0;
 }
 
@@ -393,6 +422,7 @@ void listen_take(struct site *site, int fd, bool is_unix)
 
 	l->is_unclaimed = l->is_shared = true;
 	listener_stop(l);
+	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 	if (!is_unix)
 		sock_local(fd, &local);
 	log_info(site->log, "got pooler socket: %s",
@@ -407,22 +437,48 @@ void listen_own(struct site *site)
 		l->is_shared = false;
 }
 
-void listen_renew_unix(struct site *site)
+int listen_renew_unix(struct site *site, struct err *err)
 {
-	struct listener *l, *next;
-	int patience_ms = 0;
-	struct err err;
+	struct sock_options options;
+	struct sock_target target;
+	struct listener *l;
 
-	list_for_safe (l, next, &site->listeners, node) {
+	socket_options(site_settings(site), &options);
+	list_for (l, &site->listeners, node) {
 		if (!l->path || (!l->is_shared && access(l->path, F_OK) == 0))
 			continue;
-		unlink(l->path);
-		if (listen_unix(site, &patience_ms, &err) < 0) {
-			log_error(site->log, "%s", err.text);
+		(void)sock_target_path(&target, l->path, NULL);
+		spare_name(target.un.sun_path);
+		int fd = sock_listen(&target, &options, err);
+		if (fd < 0)
+			return -1;
+		l->successor = listener_add(site, fd, true);
+		set_path(l->successor, target.un.sun_path);
+		return 0; /* there is one unix_socket_dir */
+	}
+	return 0;
+}
+
+void listen_replace_unix(struct site *site)
+{
+	struct listener *l;
+
+	list_for (l, &site->listeners, node) {
+		if (!l->successor)
 			continue;
+		if (rename(l->successor->path, l->path) < 0) {
+			log_error(site->log, "could not rename %s to %s: %s",
+			    l->successor->path, l->path, strerror(errno));
+			listener_free(l->successor);
+			l->successor = NULL;
+			return; /* l goes on */
 		}
-		l->is_shared = true; /* the file is the new one's */
+		set_path(l->successor, l->path);
+		log_info(site->log, "listening on unix:%s", l->path);
+		while (accept_one(l))
+			;
 		listener_free(l);
+		return;
 	}
 }
 

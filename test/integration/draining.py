@@ -2,8 +2,11 @@
 (SHOW FDS), and may serve its clients until they leave (SHUTDOWN WAIT_FOR_CLIENTS). Its clients get back what
 they send. At its end it removes the files of its unix socket and its pidfile, whoever made them.
 
+A file "hold" makes it wait when it is told to accept nobody any more: it calls the file "held", until that is removed.
+
 It runs as a process of its own: draining.py FOLDER PORT REFUSAL yes|no."""
 
+import contextlib
 import os
 import select
 import signal
@@ -47,6 +50,8 @@ class Draining:
 
 class Process:
     def __init__(self, folder, port, refusal, drains):
+        self.folder = folder
+        self.accepts = True
         self.path = os.path.join(folder, ".s.PGSQL.%d" % port)
         self.pidfile = os.path.join(folder, "pid")
         self.tcp = socket.create_server(("127.0.0.1", port), backlog=128)
@@ -70,8 +75,8 @@ class Process:
         os._exit(0)
 
     def run(self):
-        while self.tcp.fileno() >= 0 or self.clients or self.consoles:
-            listening = [sock for sock in (self.tcp, self.unix) if sock.fileno() >= 0]
+        while self.accepts or self.clients or self.consoles:
+            listening = [self.tcp, self.unix] if self.accepts else []
             for sock in select.select(listening + self.clients + self.consoles, [], [])[0]:
                 self.serve(sock)
         self.end()
@@ -80,8 +85,7 @@ class Process:
         if sock is self.tcp:
             self.accept()
         elif sock is self.unix:
-            self.consoles.append(sock.accept()[0])
-            self.consoles[-1].settimeout(5)
+            self.accept_console()
         elif sock in self.clients:
             said = sock.recv(100)  # A startup packet is refused.
             sock.sendall(said) if said.startswith(b"x") else self.leave(self.clients, sock)
@@ -93,6 +97,11 @@ class Process:
             self.clients.append(self.tcp.accept()[0])
         except OSError:
             pass  # The other process was faster.
+
+    def accept_console(self):
+        with contextlib.suppress(OSError):
+            self.consoles.append(self.unix.accept()[0])
+            self.consoles[-1].settimeout(5)
 
     def has_served(self, console):
         try:
@@ -118,11 +127,19 @@ class Process:
         if text == "SHOW FDS":
             self.show(sock)
         elif text == "SHUTDOWN WAIT_FOR_CLIENTS" and self.drains:
+            self.hold()
             self.tcp.close()
+            self.accepts = False
             sock.sendall(wire.command_complete("SHUTDOWN") + wire.ready())
         else:
             sock.sendall(wire.error("ERROR", "08P01", self.refusal.replace("COMMAND", text)) + wire.ready())
         return True
+
+    def hold(self):
+        hold, held = os.path.join(self.folder, "hold"), os.path.join(self.folder, "held")
+        if os.path.exists(hold):
+            os.rename(hold, held)
+            waiting.wait_for(lambda: not os.path.exists(held), "the test has removed the file")
 
     def show(self, console):
         console.sendall(wire.row_description([("fd", 23, 4), ("task", 25, -1)]))

@@ -2,6 +2,7 @@
 listening sockets, and that one serves its clients until they leave."""
 
 import os
+import socket
 import subprocess
 
 import pytest
@@ -72,6 +73,20 @@ def test_it_ends_after_takeover_drain_timeout(drain):
         pooler.wait_log("LOG process %d has ended" % old.process.pid)
 
 
+@pytest.mark.parametrize("unix", [False, True])
+def test_a_client_that_connects_at_the_moment(drain, unix):
+    """It waits in the queue of the socket that both processes have."""
+    pooler, old = drain()
+    with old.client():
+        pooler.write("hold", "")
+        pooler.launch()
+        waiting.wait_for(lambda: os.path.exists(pooler.path("held")), "the old process is told to accept nobody")
+        with pooler.client(unix=unix) as client:
+            os.unlink(pooler.path("held"))
+            client.login()
+            assert client.value("select 1") == "1"
+
+
 def test_nobody_takes_over_meanwhile(drain):
     pooler, old = drain()
     with old.client():
@@ -95,5 +110,17 @@ def test_old_process_that_cannot_drain_goes_on(drain):
                         r"use SHOW HELP;; PgBouncer serves its clients until they leave from 1\.23 on: stop it first")
         old.ask(client)
         old.client().close()
-        assert os.path.exists(pooler.path(".s.PGSQL.%d" % pooler.port))
+        assert [name for name in os.listdir(pooler.dir) if "PGSQL" in name] == [".s.PGSQL.%d" % pooler.port]
         assert pid_in(pooler) == old.process.pid
+
+
+def test_the_socket_file_of_another_process(make_pooler, pg):
+    """A process that ends leaves it: it is not the one that it has made."""
+    pooler = make_pooler({"db": pg.conn()})
+    path = pooler.path(".s.PGSQL.%d" % pooler.port)
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(path + ".other")
+        os.rename(path + ".other", path)
+        pooler.signal("TERM")
+        assert pooler.wait_exit() == 0
+        assert os.path.exists(path)
