@@ -2,7 +2,6 @@
 
 #include "admin/wait.h"
 #include "daemon/daemon.h"
-#include "daemon/notify.h"
 #include "daemon/rebalance.h"
 #include "daemon/takeover.h"
 #include "handoff/movable.h"
@@ -176,8 +175,6 @@ void process_state_shutdown(struct site *site, enum shutdown_mode mode)
 {
 	struct daemon *d = site_daemon(site);
 
-	if (site->shutdown == SHUTDOWN_NONE)
-		notify_stopping();
 	if (mode == SHUTDOWN_NOW) {
 		site->shutdown = mode;
 		loop_stop(site->loop);

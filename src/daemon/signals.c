@@ -6,9 +6,18 @@
 #include "daemon/notify.h"
 #include "daemon/takeover.h"
 
+/* The console's SHUTDOWN does not tell the manager: a new process that takes the
+ * listening sockets gives it, and the service goes on with that one. */
+static void stop(struct site *site, enum shutdown_mode mode)
+{
+	if (site->shutdown == SHUTDOWN_NONE)
+		notify_stopping();
+	site->verbs->shutdown(site, mode);
+}
+
 static void fast_exit(struct site *site)
 {
-	site->verbs->shutdown(site, SHUTDOWN_NOW);
+	stop(site, SHUTDOWN_NOW);
 }
 
 /* A signal that stops this process at the beginning of a takeover: nothing has been
@@ -65,7 +74,7 @@ static void on_term(void *ctx, int signo)
 	}
 	log_info(site->log,
 	    "got SIGTERM, shutting down, waiting for all clients disconnect");
-	site->verbs->shutdown(site, SHUTDOWN_WAIT_FOR_CLIENTS);
+	stop(site, SHUTDOWN_WAIT_FOR_CLIENTS);
 }
 
 static void on_int(void *ctx, int signo)
@@ -83,7 +92,7 @@ static void on_int(void *ctx, int signo)
 	}
 	log_info(site->log, "got SIGINT, shutting down, waiting for all servers "
 			    "connections to be released");
-	site->verbs->shutdown(site, SHUTDOWN_WAIT_FOR_SERVERS);
+	stop(site, SHUTDOWN_WAIT_FOR_SERVERS);
 }
 
 static void on_quit(void *ctx, int signo)

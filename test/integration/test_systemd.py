@@ -84,6 +84,15 @@ def test_ready_reload_stop(make_pooler, pg, manager):
     pooler.wait_exit()
 
 
+def test_a_shutdown_by_the_console(make_pooler, pg, manager):
+    """A process that takes its listening sockets may have given it, and the service goes on."""
+    pooler = managed(make_pooler, pg, manager)
+    assert manager.hear() == "READY=1"
+    pooler.admin.query("SHUTDOWN WAIT_FOR_CLIENTS")
+    pooler.signal("HUP")
+    assert manager.hear().startswith("RELOADING=1")
+
+
 def test_a_reload_that_fails_ends_as_well(make_pooler, pg, manager):
     pooler = managed(make_pooler, pg, manager)
     assert manager.hear() == "READY=1"
