@@ -58,7 +58,7 @@ class Process:
         self.tcp.setblocking(False)
         self.unix = socket.socket(socket.AF_UNIX)
         self.unix.bind(self.path)
-        self.unix.listen()
+        self.listen_by_another()
         self.refusal = refusal
         self.drains = drains
         self.clients = []
@@ -67,6 +67,14 @@ class Process:
         with open(self.pidfile + ".made", "w") as out:
             out.write("%d\n" % os.getpid())
         os.rename(self.pidfile + ".made", self.pidfile)
+
+    def listen_by_another(self):
+        """As after a restart: the process that has made the socket, as the system tells, has ended."""
+        child = os.fork()
+        if child == 0:
+            self.unix.listen()
+            os._exit(0)
+        os.waitpid(child, 0)
 
     def end(self):
         for path in self.path, self.pidfile:
