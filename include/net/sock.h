@@ -93,6 +93,13 @@ int sock_local(int fd, struct sock_addr *out);
 int sock_is_listening(int fd);
 /* The process and user at the other end of a Unix socket; -1: unknown. */
 int sock_peer(int fd, int *pid, unsigned *uid);
+/* Whether what arrives at a Unix socket says who has sent it.  That takes the room of
+ * descriptors in what sock_receive_fds reads. */
+void sock_want_sender(int fd, bool on);
+/* Waits for bytes, which stay there, and tells the process that has sent them.
+ * sock_peer tells who made the socket at which the connection arrived.  *pid stays as
+ * it is if it is not known.  -1 and errno: the connection has failed. */
+int sock_sender(int fd, int *pid);
 /* Writes all bytes to a Unix socket and passes a descriptor with the first of them
  * (SCM_RIGHTS; passed -1: none).  Waits for room, altogether at most patience_ms.  -1:
  * err. */

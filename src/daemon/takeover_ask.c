@@ -42,7 +42,6 @@ static int open_call(
     const struct settings *settings, struct call *call, struct err *err)
 {
 	const struct timeval patience = {.tv_sec = PATIENCE_S};
-	const int on = 1;
 	struct sock_target target;
 	unsigned uid;
 
@@ -54,7 +53,7 @@ static int open_call(
 		return err_set(err, "socket(): %s", strerror(errno));
 	setsockopt(call->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	setsockopt(call->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-	setsockopt(call->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
+	sock_want_sender(call->fd, true);
 	if (connect(call->fd, (const struct sockaddr *)&target.un, target.un_len) < 0)
 		return lost(call, err);
 	/* Somebody else's process could have made the socket, in a folder where all may
@@ -82,39 +81,6 @@ static int say(struct call *call, struct buf *out, struct err *err)
 	int result = sent != (ssize_t)out->len ? lost(call, err) : 0;
 	buf_done(out);
 	return result;
-}
-
-/* The system tells who has made the socket.  That process may have passed it on and
- * ended, and another one may have its number.  What arrives tells who answers. */
-static int note_sender(struct call *call, struct err *err)
-{
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(struct ucred))];
-	} control;
-	char byte;
-	struct iovec part = {.iov_base = &byte, .iov_len = 1};
-	struct msghdr m = {.msg_iov = &part,
-	    .msg_iovlen = 1,
-	    .msg_control = control.room,
-	    .msg_controllen = sizeof(control.room)};
-	struct ucred sender;
-	const int off = 0;
-	ssize_t got;
-
-	do
-		got = recvmsg(call->fd, &m, MSG_PEEK);
-	while (got < 0 && errno == EINTR);
-	if (got < 0)
-		return lost(call, err);
-	const struct cmsghdr *head = CMSG_FIRSTHDR(&m);
-	if (head && head->cmsg_type == SCM_CREDENTIALS) {
-		memcpy(&sender, CMSG_DATA(head), sizeof(sender));
-		call->terms->pid = (int)sender.pid;
-	}
-	/* it would take the room of descriptors */
-	setsockopt(call->fd, SOL_SOCKET, SO_PASSCRED, &off, sizeof(off));
-	return 0;
 }
 
 /* Keeps listening sockets, and the last one of the others. */
@@ -252,9 +218,15 @@ int takeover_ask(
 		codec_put_param(&out, "user", "pgbouncer");
 		codec_put_param(&out, "database", "pgbouncer");
 		codec_end_startup(&out, at);
-		result = say(&call, &out, err) < 0 || note_sender(&call, err) < 0
-			     ? -1
-			     : await_ready(&call, err);
+		result = say(&call, &out, err);
+	}
+	/* Who made the socket may have passed it on and ended, and another process may
+	 * have its number by now. */
+	if (result == 0 && sock_sender(call.fd, &terms->pid) < 0)
+		result = lost(&call, err);
+	if (result == 0) {
+		sock_want_sender(call.fd, false);
+		result = await_ready(&call, err);
 	}
 	if (result == 0)
 		result = ask_for_all(&call, err);

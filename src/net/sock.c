@@ -513,6 +513,39 @@ int sock_peer(int fd, int *pid, unsigned *uid)
 	return 0;
 }
 
+void sock_want_sender(int fd, bool on)
+{
+	const int value = on;
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &value, sizeof(value));
+}
+
+int sock_sender(int fd, int *pid)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(struct ucred))];
+	} control;
+	char byte;
+	struct iovec part = {.iov_base = &byte, .iov_len = 1};
+	struct msghdr m = {.msg_iov = &part,
+	    .msg_iovlen = 1,
+	    .msg_control = control.bytes,
+	    .msg_controllen = sizeof(control.bytes)};
+	struct ucred sender;
+	ssize_t got;
+
+	do
+		got = recvmsg(fd, &m, MSG_PEEK);
+	while (got < 0 && errno == EINTR);
+	const struct cmsghdr *header = got < 0 ? NULL : CMSG_FIRSTHDR(&m);
+	if (header && header->cmsg_type == SCM_CREDENTIALS) {
+		memcpy(&sender, CMSG_DATA(header), sizeof(sender));
+		*pid = (int)sender.pid;
+	}
+	return got < 0 ? -1 : 0;
+}
+
 /* ---- handing on ---- */
 
 /* Returns the number of bytes sent, like send(). */
