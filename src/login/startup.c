@@ -91,7 +91,8 @@ static int set_untracked(struct client *client, struct startup *s, const char *n
 {
 	size_t len = strlen(name) + 1;
 	char *read = mem_strdup(name);
-	int failed;
+	const struct vars_schema *schema = client->conn.site->vars;
+	int failed, known;
 
 	/* PostgreSQL reads options so */
 	for (char *at = read; is_option && *at; at++)
@@ -100,9 +101,14 @@ static int set_untracked(struct client *client, struct startup *s, const char *n
 	failed = client->replication
 		     ? -1
 		     : kept_settings_set(&client->params.startup, read, value);
+	/* one that servers report is told from the start */
+	known = failed ? -1 : vars_schema_find(schema, read);
 	mem_free(read);
 	if (failed)
 		return refuse(client, name, value, is_option);
+	if (known >= 0 && vars_schema_may_be_set(schema, (size_t)known) &&
+	    set_tracked(client, known, value) < 0)
+		return -1;
 	if (s->untracked)
 		return 0;
 	s->untracked = mem_alloc(len + strlen(value) + 1);

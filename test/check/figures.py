@@ -6,7 +6,7 @@ import tree
 
 # name: (bound, wanted)
 BOUNDS = {
-    "lines of src and include": (103293, 76000),
+    "lines of src and include": (103299, 76000),
     "files of src/daemon": (26, 26),
     "static functions of three lines or less with one caller": (20, 60),
     "static functions with one caller": (984, 1000),

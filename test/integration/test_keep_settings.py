@@ -452,6 +452,8 @@ def test_startup_parameter_that_servers_report(make, restart):  # noqa: F811
     pooler = make(2, log_connections=0)
     asked = {"options": "-c default_transaction_read_only=true"}
     client, other = owner(pooler, **asked), owner(pooler)
+    told = [dict(one.parameters())["default_transaction_read_only"] for one in (client, other)]
+    assert told == ["on", "off"]
     show = "show default_transaction_read_only"
     assert both_servers(pooler, client, show) == ["on"] * 2
     for sql, value in (("set default_transaction_read_only = off", "off"),
