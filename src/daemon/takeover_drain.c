@@ -20,7 +20,7 @@ struct draining {
 	int old_process, old_pid;
 };
 
-static void ended(void *ctx, int fd)
+static void old_process_ended(void *ctx, int fd)
 {
 	struct draining *g = ctx;
 	struct daemon *d = g->d;
@@ -43,7 +43,7 @@ static void ended(void *ctx, int fd)
 }
 
 /* A second TERM ends it at once. */
-static void is_due(struct deadline *due)
+static void end_old_process(struct deadline *due)
 {
 	struct draining *g = container_of(due, struct draining, due);
 
@@ -105,8 +105,8 @@ int takeover_drain(struct daemon *d, struct takeover_terms *terms, struct err *e
 	g = d->draining = mem_alloc(sizeof(*g));
 	*g = (struct draining){
 	    .d = d, .old_process = old_process, .old_pid = terms->pid};
-	g->end = watch_new(site->loop, old_process, WATCH_READ, ended, g);
-	deadline_init(&g->due, is_due);
+	g->end = watch_new(site->loop, old_process, WATCH_READ, old_process_ended, g);
+	deadline_init(&g->due, end_old_process);
 	if (patience_us > 0)
 		deadline_set(site->loop, &g->due, loop_now(site->loop) + patience_us);
 	listen_start(site);
